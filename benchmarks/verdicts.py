@@ -212,6 +212,7 @@ def _corpus_record(submission: Any, gpu: bool = False) -> Record:
 
 def _style_record(path: Path) -> Record:
     """A file of honest/styles: every part of its exercise's Triton variant."""
+    from grader.gpu.devices import DeviceName
     from grader.grading.grade import grade_task
     from grader.grading.session import Options, Session
     from grader.spec.task import Task
@@ -223,7 +224,7 @@ def _style_record(path: Path) -> Record:
         with Session(
             Path(root),
             attacking.EXERCISES,
-            Options(seed=attacking.SEED, device="interpreter", effort=attacking.BRIEF),
+            Options(seed=attacking.SEED, device=get_args(DeviceName)[0], effort=attacking.BRIEF),
             sandbox=_sandbox(),
         ) as session:
             observed = grade_task(session, Task(exercise, exercise.variants["triton"]))

@@ -26,8 +26,7 @@ from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.spec import Exercise
 from grader.spec import course_file as course_files
-from grader.spec.course_file import CourseFile
-from grader.spec.order import in_order
+from grader.spec.course_file import CourseFile, in_order
 from grader.spec.values import hint
 
 T = TypeVar("T")

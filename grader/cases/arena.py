@@ -19,12 +19,12 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import torch
 
-from grader.sandbox.memfd import Memfds
+from grader.sandbox.memfd import Memfds, SharedBuffers
 from grader.worker.protocol import Argument, DType, Kind, Space
 
 GUARD_BYTES = 64 * 1024  # 16384 float32: an off-by-one grid stays inside
@@ -89,23 +89,6 @@ class Outcome:
     changed: bool
 
 
-class Memory(Protocol):
-    """Two buffers that a worker has mapped too, at least as large as requested."""
-
-    on_gpu: bool
-
-    @property
-    def buffers(self) -> Buffers: ...
-    @property
-    def inputs(self) -> torch.Tensor: ...  # uint8
-    @property
-    def outputs(self) -> torch.Tensor: ...  # uint8
-    def put(self, buffer: int, start: int, values: torch.Tensor) -> None: ...
-    def finish(self) -> None: ...  # wait for all puts
-    def take(self, buffer: int, start: int, length: int) -> torch.Tensor: ...  # a copy on the host
-    def close(self) -> None: ...
-
-
 class Arena:
     """Tensors in shared memory before and after a run. A context manager.
 
@@ -116,9 +99,9 @@ class Arena:
         self,
         input_bytes: int,
         output_bytes: int,
-        memory: Callable[[int, int], Memory] = Memfds,
+        memory: Callable[[int, int], SharedBuffers] = Memfds,
     ) -> None:
-        self._memory = memory(input_bytes, output_bytes)
+        self.memory = memory(input_bytes, output_bytes)
 
     def __enter__(self) -> Arena:
         return self
@@ -129,26 +112,16 @@ class Arena:
     @property
     def on_gpu(self) -> bool:
         """Whether its memory is a GPU's, which a worker maps in another way."""
-        return self._memory.on_gpu
+        return self.memory.on_gpu
 
     @property
     def buffers(self) -> Buffers:
         """The input and the output buffer, for the worker."""
-        return self._memory.buffers
-
-    @property
-    def inputs(self) -> torch.Tensor:
-        """uint8: what the worker can only read."""
-        return self._memory.inputs
-
-    @property
-    def outputs(self) -> torch.Tensor:
-        """uint8: what it can write."""
-        return self._memory.outputs
+        return self.memory.buffers
 
     def close(self) -> None:
         """Free the memory, once the worker's mappings are gone too."""
-        self._memory.close()
+        self.memory.close()
 
     def place(
         self, slots: Sequence[Slot], inputs_writable: bool = False, leftovers: bool = False
@@ -166,20 +139,20 @@ class Arena:
             placed.append(self._place(slot, buffer, ends[buffer], leftovers))
             gap = _gap_bytes(self.on_gpu, inputs_writable)
             ends[buffer] = sum(placed[-1].argument.allocation) + gap
-        self._memory.finish()
+        self.memory.finish()
         return placed
 
     def collect(self, placed: Sequence[Placed]) -> list[Outcome]:
         """The tensors that the worker may have changed, from one copy of each."""
         return [
-            _outcome(item, before, self._memory.take(at.buffer, *at.allocation))
+            _outcome(item, before, self.memory.take(at.buffer, *at.allocation))
             for item in placed
             if (before := item.before) is not None
             for at in [item.argument]
         ]
 
     def _place(self, slot: Slot, buffer: int, after: int, leftovers: bool) -> Placed:
-        memory = (self.inputs, self.outputs)[buffer]
+        memory = (self.memory.inputs, self.memory.outputs)[buffer]
         start, length = after, _allocation_bytes(slot)
         if start + length > len(memory):
             raise ValueError(f"{slot.name}: {start + length} bytes needed, {len(memory)} there")
@@ -198,7 +171,7 @@ class Arena:
         if slot.values is not None:
             _view(allocation, slot).copy_(slot.values)
         if judged:
-            self._memory.put(buffer, start, allocation)
+            self.memory.put(buffer, start, allocation)
         argument = _argument(slot, buffer, start, length)
         return Placed(slot, argument, allocation if judged else None, leftovers)
 

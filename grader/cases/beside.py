@@ -37,7 +37,7 @@ def case_beside(task: Task, case: Case) -> Case | None:
 
 def _is_free(exercise: Exercise, name: str) -> bool:
     """Whether some size class gives a size a range of values."""
-    rules = [each[name] for classes in exercise.sizes.values() for each in classes]
+    rules = exercise.rules_of(name)
     return any(rule.choices is None and rule.low < rule.high for rule in rules)
 
 

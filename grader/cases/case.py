@@ -384,7 +384,7 @@ def _readers(space: Space, largest: int = MAX_SIZE) -> dict[str, Callable[[str, 
     readers: dict[str, Callable[[str, str], Any]] = {
         name: partial(_whole, low=least, high=largest)
         for name in exercise.sizes_names
-        for least in [int(not _may_be_zero(exercise, name))]
+        for least in [int(not any(rule.or_zero for rule in exercise.rules_of(name)))]
     }
     readers["dtype"] = partial(_choice, known=space.variant.dtypes)
     readers["data"] = partial(_choice, known=exercise.data)
@@ -401,12 +401,6 @@ def _readers(space: Space, largest: int = MAX_SIZE) -> dict[str, Callable[[str, 
         )
         readers[f"{name}.data"] = partial(_choice, known=known)
     return readers
-
-
-def _may_be_zero(exercise: Exercise, size: str) -> bool:
-    """Whether some size class allows a size to be 0."""
-    rules = (each[size] for classes in exercise.sizes.values() for each in classes)
-    return any(rule.or_zero for rule in rules)
 
 
 def _unknown_key(key: str, space: Space) -> str:

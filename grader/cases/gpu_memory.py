@@ -35,33 +35,24 @@ class GpuMemory(SharedBuffers):
             _expect_default_mode(_driver(), device)  # before a context takes memory
             torch.cuda.init()  # type: ignore[no-untyped-call]  # torch has no type for it
             torch.zeros(1, device=f"cuda:{device}")  # creates the context of the calls below
-        self._inputs: _Allocation = _Allocation(input_bytes, device)
+        inputs = _Allocation(input_bytes, device)
         try:
-            self._outputs: _Allocation = _Allocation(output_bytes, device)
+            super().__init__(inputs, _Allocation(output_bytes, device))
         except GpuMemoryError:
-            self._inputs.close()
+            inputs.close()
             raise
 
     def put(self, buffer: int, start: int, values: torch.Tensor) -> None:
-        """Copy host bytes to a place in a buffer; complete after `finish`."""
         with _explained("copying to the GPU"):
-            self.part(buffer, start, len(values)).copy_(values)
+            super().put(buffer, start, values)
 
     def finish(self) -> None:
         with _explained("copying to the GPU"):
             torch.cuda.synchronize(self._device)
 
     def take(self, buffer: int, start: int, length: int) -> torch.Tensor:
-        """uint8[length], a copy on the host."""
         with _explained("copying from the GPU"):
-            return self.part(buffer, start, length).cpu()
-
-    def close(self) -> None:
-        """Unmap. The memory is free once the worker's mappings are gone too."""
-        try:
-            self._inputs.close()
-        finally:
-            self._outputs.close()
+            return super().take(buffer, start, length)
 
 
 def why_not_shared() -> str:

@@ -64,20 +64,13 @@ def drawn(exercise: Exercise, variant: Variant, case: Case, generator: torch.Gen
     sizes = exercise.numbers(dict(case.sizes))
     scalars = _scalars(exercise, variant, case)
     numbers = {**sizes, **scalars}
-    made = oracle.inputs_of(
-        exercise.oracle,
-        sizes,
-        scalars,
-        case.data,
-        case.dtype,
-        generator,
-        oracle.file_of(exercise),
-    )
+    given: dict[str, Any] = {"sizes": dict(sizes), "scalars": dict(scalars), "data": case.data}
+    given |= {"dtype": getattr(torch, case.dtype), "generator": generator}
+    made = oracle.inputs_of(exercise, given)
 
     def values(tensor: Tensor, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
-        given = made.get(tensor.name)
-        if given is not None:
-            tensors[tensor.name] = _fitting(exercise, tensor, given, shape, dtype)
+        if (own := made.get(tensor.name)) is not None:
+            tensors[tensor.name] = _fitting(exercise, tensor, own, shape, dtype)
         else:
             known = patterns.get(tensor.name, [case.data])  # without the leading input's
             pattern = dict(case.patterns).get(tensor.name, known[0])

@@ -41,6 +41,8 @@ class Truth:
     of_any_bits: bool = False
 
 
+Tensors = Mapping[str, torch.Tensor]  # of a case, by name
+Numbers = Mapping[str, Any]  # its sizes and scalars
 # expected, absolute_inputs or oracle; or one of them for each output.
 Magnitude = str | Sequence[str]
 
@@ -55,11 +57,11 @@ class Checker:
 
     name: str
     function: Callable[..., Any]
-    inputs: Mapping[str, torch.Tensor]
-    numbers: Mapping[str, Any]
+    inputs: Tensors
+    numbers: Numbers
 
     def refused(
-        self, outputs: Mapping[str, torch.Tensor], expected: Sequence[torch.Tensor]
+        self, outputs: Tensors, expected: Sequence[torch.Tensor]
     ) -> str | dict[str, torch.Tensor]:
         """What is wrong: a sentence, or the wrong elements of outputs; "" where all is right.
 
@@ -82,7 +84,7 @@ class Checker:
         return f"{self.name}_check can't judge these values: {reason}"
 
     def _answer(
-        self, outputs: Mapping[str, torch.Tensor], expected: Sequence[torch.Tensor]
+        self, outputs: Tensors, expected: Sequence[torch.Tensor]
     ) -> str | dict[str, torch.Tensor]:
         before = {f"{n}_before": self.inputs[n] for n in outputs if n in self.inputs}
         tensors = {**self.inputs, **before, **outputs}
@@ -105,7 +107,7 @@ class Checker:
 _ANSWERS = "expected None, a sentence, or outputs' names with bool tensors of their shapes"
 
 
-def _no_answer(name: object, wrong: object, outputs: Mapping[str, torch.Tensor]) -> str:
+def _no_answer(name: object, wrong: object, outputs: Tensors) -> str:
     """Why a check's answer about one output is none, or ""."""
     if name not in outputs:
         return f"got {name!r}, which is no output: expected {', '.join(outputs)}"
@@ -129,9 +131,7 @@ class Oracle:
     magnitude: Callable[..., Any] | None
     check: Callable[..., Any] | None = None
 
-    def checker(
-        self, inputs: Mapping[str, torch.Tensor], numbers: Mapping[str, Any]
-    ) -> Checker | None:
+    def checker(self, inputs: Tensors, numbers: Numbers) -> Checker | None:
         """The exercise's own check of one case's outputs; None where it has none."""
         return None if self.check is None else Checker(self.name, self.check, inputs, numbers)
 
@@ -140,12 +140,7 @@ class Oracle:
         named = _parameters(self.torch_own)
         return [each for each in numbers if named is None or each in named]
 
-    def truths(
-        self,
-        inputs: Mapping[str, torch.Tensor],
-        numbers: Mapping[str, Any],
-        magnitude: Magnitude,
-    ) -> list[Truth]:
+    def truths(self, inputs: Tensors, numbers: Numbers, magnitude: Magnitude) -> list[Truth]:
         """The expected outputs, in order.
 
         `inputs` are in the dtype under test, by name. `numbers` are sizes and scalars: a function
@@ -178,11 +173,7 @@ class Oracle:
         ]
 
     def in_dtype(
-        self,
-        inputs: Mapping[str, torch.Tensor],
-        numbers: Mapping[str, Any],
-        magnitude: Magnitude,
-        dtype: torch.dtype,
+        self, inputs: Tensors, numbers: Numbers, magnitude: Magnitude, dtype: torch.dtype
     ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """The definition's outputs, computed in `dtype`, and their magnitudes with any sign.
 
@@ -195,9 +186,7 @@ class Oracle:
         expected = self._call(self.definition, wide, numbers)
         return expected, self.magnitudes(inputs, wide, numbers, expected, magnitude)
 
-    def own(
-        self, inputs: Mapping[str, torch.Tensor], numbers: Mapping[str, Any]
-    ) -> list[torch.Tensor]:
+    def own(self, inputs: Tensors, numbers: Numbers) -> list[torch.Tensor]:
         """torch's own result of each output, or the definition's where torch has none.
 
         Raises OracleError where a function of the oracle fails.
@@ -207,9 +196,7 @@ class Oracle:
         except OracleError:
             return self._call(self.definition, inputs, numbers)
 
-    def _own(
-        self, inputs: Mapping[str, torch.Tensor], numbers: Mapping[str, Any], count: int
-    ) -> list[torch.Tensor | None]:
+    def _own(self, inputs: Tensors, numbers: Numbers, count: int) -> list[torch.Tensor | None]:
         try:
             return [*self._call(self.torch_own, inputs, numbers)]
         except OracleError as error:
@@ -220,9 +207,9 @@ class Oracle:
 
     def magnitudes(
         self,
-        inputs: Mapping[str, torch.Tensor],
-        wide: Mapping[str, torch.Tensor],
-        numbers: Mapping[str, Any],
+        inputs: Tensors,
+        wide: Tensors,
+        numbers: Numbers,
         expected: list[torch.Tensor],
         magnitude: Magnitude,
     ) -> list[torch.Tensor]:
@@ -251,7 +238,7 @@ class Oracle:
         return self._call(self.magnitude, wide, {**numbers, "dtype": _dtype_under_test(inputs)})
 
     def _call(
-        self, function: Callable[..., Any], inputs: Mapping[str, Any], numbers: Mapping[str, Any]
+        self, function: Callable[..., Any], inputs: Mapping[str, Any], numbers: Numbers
     ) -> list[torch.Tensor]:
         name = getattr(function, "__name__", self.name)
         versions = [each._version for each in inputs.values()]
@@ -273,7 +260,7 @@ class Oracle:
         return outputs
 
 
-def _dtype_under_test(inputs: Mapping[str, torch.Tensor]) -> torch.dtype:
+def _dtype_under_test(inputs: Tensors) -> torch.dtype:
     floats = (each.dtype for each in inputs.values() if each.is_floating_point())
     return next(floats, torch.float32)
 
@@ -285,9 +272,7 @@ def _absolute(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.abs() if is_signed else tensor
 
 
-def called(
-    function: Callable[..., Any], tensors: Mapping[str, Any], numbers: Mapping[str, Any]
-) -> Any:
+def called(function: Callable[..., Any], tensors: Mapping[str, Any], numbers: Numbers) -> Any:
     """The function's result on tensors and on those of the numbers that it names."""
     named = _parameters(function)
     given = numbers if named is None else {n: v for n, v in numbers.items() if n in named}
@@ -326,30 +311,15 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str] | None:
     return None if takes_any else frozenset(parameters)
 
 
-def inputs_of(
-    name: str,
-    sizes: Mapping[str, int],
-    scalars: Mapping[str, Any],
-    data: str,
-    dtype: str,
-    generator: torch.Generator,
-    path: Path,
-) -> dict[str, Any]:
-    """The inputs that the function `<name>_inputs` makes, by name; {} where there is none.
+def inputs_of(exercise: Exercise, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs that the exercise's function `<name>_inputs` makes; {} where there is none.
 
-    It gets what it names of sizes, scalars, generator, data and dtype. Raises OracleError where it
-    fails or gives no mapping.
+    It gets what it names of `given`. Raises OracleError where it fails or gives no mapping.
     """
+    name, path = exercise.oracle, file_of(exercise)
     function = getattr(_module(path), f"{name}_inputs", None) if path.is_file() else None
     if function is None:
         return {}
-    given = {
-        "sizes": dict(sizes),
-        "scalars": dict(scalars),
-        "generator": generator,
-        "data": data,
-        "dtype": getattr(torch, dtype),
-    }
     try:
         made = called(function, {}, given)
     except Exception as error:

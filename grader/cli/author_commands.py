@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,14 +11,8 @@ from grader.grading.session import unwatched
 from grader.staff.author.check import check
 
 
-class Action(str, Enum):
-    """What `grader author` does."""
-
-    check = "check"
-
-
 def command(
-    action: Annotated[Action, typer.Argument(help="What is done.")],
+    action: Annotated[Literal["check"], typer.Argument(help="What is done.")],
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME", help="Exercises; all if none.")
     ] = None,

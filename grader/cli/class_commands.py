@@ -8,9 +8,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 import typer
 
@@ -88,21 +87,12 @@ SandboxOption = Annotated[
 ]
 
 
-class Format(str, Enum):
-    """The formats that `grader export` writes for platforms and programs."""
-
-    canvas = "canvas"
-    gradescope = "gradescope"
-    classroom = "classroom"
-    csv = "csv"
-    json = "json"
-
-
+Format = Literal["canvas", "gradescope", "classroom", "csv", "json"]
 _EXPORTS = {
-    Format.gradescope: exports.to_gradescope,
-    Format.classroom: exports.to_classroom,
-    Format.csv: exports.to_csv,
-    Format.json: exports.to_json,
+    "gradescope": exports.to_gradescope,
+    "classroom": exports.to_classroom,
+    "csv": exports.to_csv,
+    "json": exports.to_json,
 }
 
 
@@ -302,8 +292,8 @@ def export(
     """Write the class's pages again, or a gradebook to upload."""
     folder = _folder(results)
     if format is None and to is not None:
-        refuse(f"--to {to}: expected --format beside it: one of {', '.join(Format)}")
-    if format is not Format.canvas and assignment is not None:
+        refuse(f"--to {to}: expected --format beside it: one of {', '.join(get_args(Format))}")
+    if format != "canvas" and assignment is not None:
         refuse("--assignment: expected --format canvas beside it")
     writable(to)
     course, file = _course_of(folder)
@@ -316,7 +306,7 @@ def export(
             _publish(course_class, book)
             _tell_class(book, folder)
             return
-    if format is Format.canvas:
+    if format == "canvas":
         text = exports.to_canvas(book, assignment=assignment, allow_incomplete=allow_incomplete)
     else:
         text = _EXPORTS[format](book, allow_incomplete=allow_incomplete)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import datetime, timezone
-from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -19,6 +18,7 @@ from grader.gpu.measured_roofs import MeasuredRoofs, RoofsError
 from grader.gpu.roofline import Peaks
 from grader.gpu.state import GpuState, Observed, remarks, troubles
 from grader.report import narrow
+from grader.report.message import sentence
 from grader.sandbox.worker_process import SandboxError
 from grader.timing import roofs as roof_timing
 
@@ -28,11 +28,7 @@ NO_GPU = (
 )
 
 
-def examine_gpu(
-    console: Console,
-    again: bool = False,
-    folder: Path | None = None,
-) -> MeasuredRoofs | None:
+def examine_gpu(console: Console, again: bool = False) -> MeasuredRoofs | None:
     """Print the GPU's state and its roofs; measure them if they aren't kept yet, or `again`.
 
     None where they can't be had, for a reason that is printed. Roofs that were measured while
@@ -46,7 +42,7 @@ def examine_gpu(
     _show_state(properties, before, console)
     identity = roofs.identity_of(properties, before)
     peaks = roofs.peaks_of(properties, before)
-    kept = None if again else roofs.load(identity, folder)
+    kept = None if again else roofs.load(identity)
     if kept is not None:
         _show_roofs(kept, peaks, console)
         _say(f"Measured {kept.measured_at}; --again measures anew.", console)
@@ -65,20 +61,20 @@ def examine_gpu(
         measured = replace(measured, sm_mhz=after.sm_mhz)
     _show_roofs(measured, peaks, console)
     noise = troubles(before, after, {os.getpid()}) if isinstance(after, GpuState) else []
-    noise += [_sentence(words) for words in map(too_much, taken) if words]
-    _keep(measured, noise, folder, console)
+    noise += [sentence(words) for words in map(too_much, taken) if words]
+    _keep(measured, noise, console)
     return measured
 
 
-def _keep(measured: MeasuredRoofs, noise: list[str], folder: Path | None, console: Console) -> None:
+def _keep(measured: MeasuredRoofs, noise: list[str], console: Console) -> None:
     """Keep roofs that nothing disturbed, and say where."""
     if noise:
-        for sentence in dict.fromkeys(noise):
-            _say(sentence, console, "yellow")
+        for trouble in dict.fromkeys(noise):
+            _say(trouble, console, "yellow")
         _say("Not kept: measure again when nothing is in the way.", console)
         return
     try:
-        _say(f"Kept in {roofs.store(measured, folder)}.", console)
+        _say(f"Kept in {roofs.store(measured)}.", console)
     except OSError as error:
         _say(f"Not kept: {error.strerror or error}.", console, "yellow")
 
@@ -99,12 +95,12 @@ def _show_state(gpu: GpuProperties, state: Observed, console: Console) -> None:
             table.add_row(Text(name, "bold"), Text(value))
     narrow.show(table, console)
     ours = {os.getpid()}
-    for sentence in troubles(state, state, ours) if isinstance(state, GpuState) else ():
-        _say(sentence, console, "yellow")
-    for sentence in remarks(state, ours):
-        _say(sentence, console)
+    for trouble in troubles(state, state, ours) if isinstance(state, GpuState) else ():
+        _say(trouble, console, "yellow")
+    for remark in remarks(state, ours):
+        _say(remark, console)
     if gpu_memory.reaches_host_memory():
-        _say(_sentence(gpu_memory.REACHES_HOST_MEMORY), console, "yellow")
+        _say(sentence(gpu_memory.REACHES_HOST_MEMORY), console, "yellow")
 
 
 def _clocks(state: GpuState) -> str:
@@ -155,10 +151,6 @@ def _compared(
     share = f"{100 * measured / published:.0f} %" if measured and published else "-"
     rates = (unit.format(rate / per_unit) if rate else "-" for rate in (measured, published))
     return tuple(map(Text, (*rates, share)))
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def _say(text: str, console: Console, style: str = "dim") -> None:

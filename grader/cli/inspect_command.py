@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -36,15 +35,7 @@ from grader.instruments.inspect.kernels import (
 )
 from grader.spec.task import Task
 
-
-class Stage(str, Enum):
-    """What `--stage` takes."""
-
-    ttir = "ttir"
-    ttgir = "ttgir"
-    llir = "llir"
-    ptx = "ptx"
-    sass = "sass"
+Stage = Literal["ttir", "ttgir", "llir", "ptx", "sass"]
 
 
 @dataclass(frozen=True)
@@ -130,7 +121,7 @@ def _show(
     count = max(each.number for each in made.kernels)
     terminal.show(made, kernel, count, shown)
     terminal.show_findings(shown_findings, shown)
-    stage = asked.stage.value if asked.stage else "sass"
+    stage = asked.stage or "sass"
     if kernel.code.no_sass and stage == "sass":
         tell(kernel.code.no_sass, "yellow")
         stage = "ptx"

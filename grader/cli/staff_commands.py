@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -19,15 +18,8 @@ from grader.staff.autograder import upload
 from grader.staff.site.build import build as build_site
 
 
-class Kind(str, Enum):
-    """What `grader new` begins."""
-
-    course = "course"
-    exercise = "exercise"
-
-
 def begin(
-    kind: Annotated[Kind, typer.Argument(help="What is begun.")],
+    kind: Annotated[Literal["course", "exercise"], typer.Argument(help="What is begun.")],
     name: Annotated[str, typer.Argument(help="A course's new folder, or an exercise's name.")],
     triton: Annotated[
         bool, typer.Option("--triton", help="An exercise in Triton; this, if nothing is said.")
@@ -35,7 +27,7 @@ def begin(
     cuda: Annotated[bool, typer.Option("--cuda", help="An exercise in CUDA C++.")] = False,
 ) -> None:
     """Begin a course in a folder, or add a small exercise that works to the course around here."""
-    if kind is Kind.course:
+    if kind == "course":
         if triton or cuda:
             refuse("--triton, --cuda: expected `grader new exercise` with them, got a course")
         written = new.course(Path(name))

@@ -18,7 +18,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -39,13 +39,13 @@ class GpuError(Mistake, RuntimeError):
 
 @dataclass
 class _Held:
-    """This process's locks on one GPU, which don't block each other."""
+    """This process's locks on its GPU, which don't block each other."""
 
     shared: IO[str] | None = None
     times_exclusive: int = 0
 
 
-_held: dict[str, _Held] = {}
+_held = _Held()
 _waited = 0.0  # seconds, until now
 _waits_since: float | None = None
 
@@ -101,9 +101,8 @@ def settle(owned: bool) -> str:
     global _mine
     if _mine is not None:
         return _mine[0]
+    here()  # or there is none
     names = visible()
-    if not names:
-        raise GpuError("there is no GPU here")
     if not owned:
         _mine = (names[os.getpid() % len(names)], None)
     for name in names if owned else ():
@@ -131,22 +130,22 @@ def here() -> str:
 
 
 @contextmanager
-def shared(name: str) -> Iterator[None]:
-    """Hold a shared lock on a GPU. A process that waits for the exclusive one goes first.
+def shared_on(device: str) -> Iterator[None]:
+    """Hold a shared lock on this process's GPU; on another device nothing is locked.
 
-    Without effect inside another lock of this process.
+    A process that waits for the exclusive lock goes first. Without effect inside another lock of
+    this process.
     """
-    held = _held.setdefault(name, _Held())
-    if held.shared is not None or held.times_exclusive:
+    if device != ON_GPU or _held.shared is not None or _held.times_exclusive:
         yield
         return
-    with _open(name, "turn") as turn, _open(name, "use") as use:
+    with _open(here(), "turn") as turn, _open(here(), "use") as use:
         _share(turn, use)
-        held.shared = use
+        _held.shared = use
         try:
             yield
         finally:
-            held.shared = None
+            _held.shared = None
 
 
 @contextmanager
@@ -165,54 +164,44 @@ def next_on(device: str) -> Iterator[None]:
 
 
 @contextmanager
-def exclusive(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold an exclusive lock on a GPU. Calls `waiting` before it blocks.
+def exclusive_on(device: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold an exclusive lock on this process's GPU; on another device nothing is locked.
 
-    Granted at once inside another exclusive lock of this process. A shared one is released
-    meanwhile.
+    Calls `waiting` before it blocks. Granted at once inside another exclusive lock of this process.
+    A shared one is released meanwhile.
     """
-    held = _held.setdefault(name, _Held())
-    if held.times_exclusive:
-        with _counted(held):
+    if device != ON_GPU:
+        yield
+        return
+    if _held.times_exclusive:
+        with _counted():
             yield
         return
     try:
-        with _open(name, "turn") as turn, _open(name, "use") as use:
-            if held.shared is not None:
-                fcntl.flock(held.shared, fcntl.LOCK_UN)
+        with _open(here(), "turn") as turn, _open(here(), "use") as use:
+            if _held.shared is not None:
+                fcntl.flock(_held.shared, fcntl.LOCK_UN)
             _take(turn, waiting)
             _take(use, waiting)
-            with _counted(held):
+            with _counted():
                 yield
     finally:
-        if held.shared is not None:
-            with _open(name, "turn") as turn:
-                _share(turn, held.shared)
-
-
-def exclusive_on(
-    device: str, waiting: Callable[[], None] = lambda: None
-) -> AbstractContextManager[None]:
-    """As `exclusive`, for this process's GPU; on another device nothing is locked."""
-    return exclusive(here(), waiting) if device == ON_GPU else nullcontext()
+        if _held.shared is not None:
+            with _open(here(), "turn") as turn:
+                _share(turn, _held.shared)
 
 
 def is_exclusive_on(device: str) -> bool:
-    return device == ON_GPU and bool(_held.setdefault(here(), _Held()).times_exclusive)
-
-
-def shared_on(device: str) -> AbstractContextManager[None]:
-    """As `shared`, for this process's GPU; on another device nothing is locked."""
-    return shared(here()) if device == ON_GPU else nullcontext()
+    return device == ON_GPU and _held.times_exclusive > 0
 
 
 @contextmanager
-def _counted(held: _Held) -> Iterator[None]:
-    held.times_exclusive += 1
+def _counted() -> Iterator[None]:
+    _held.times_exclusive += 1
     try:
         yield
     finally:
-        held.times_exclusive -= 1
+        _held.times_exclusive -= 1
 
 
 def _share(turn: IO[str], use: IO[str]) -> None:

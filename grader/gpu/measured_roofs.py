@@ -10,13 +10,10 @@ Another GPU or driver is measured anew, and so is an unreadable file.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 import os
 import re
 import statistics
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +21,8 @@ from pathlib import Path
 import pydantic
 
 from grader.emulator.toolchain import cache_root
-from grader.gpu.machine import GpuProperties
+from grader.gpu import nvml
+from grader.gpu.machine import GpuProperties, gpu_properties
 from grader.gpu.roofline import Peaks, Roofs, peaks, peaks_from_properties
 from grader.gpu.state import GpuState, Observed
 
@@ -56,21 +54,20 @@ class Workload:
 
 @dataclass(frozen=True)
 class Identity:
+    """The GPU and the driver that roofs are of."""
+
     uuid: str
     driver: str
     device: str
 
 
 @dataclass(frozen=True)
-class MeasuredRoofs:
+class MeasuredRoofs(Identity):
     """Roofs of one GPU under one driver: bytes/s, and FLOP/s by dtype.
 
     `missing` has the reason for each dtype without one; `sm_mhz` is the clock after measuring.
     """
 
-    uuid: str
-    driver: str
-    device: str
     measured_at: str  # ISO 8601
     bandwidth: float
     flops: dict[str, float]
@@ -193,18 +190,17 @@ def _expect_possible(
 # --- the cache -------------------------------------------------------------------------------
 
 
-def path_of(identity: Identity, folder: Path | None = None) -> Path:
+def path_of(identity: Identity) -> Path:
     """The file of this GPU's roofs under this driver."""
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", f"{identity.uuid}-{identity.driver}")
-    return (folder or cache_root()) / f"roofs-{name}.json"
+    return cache_root() / f"roofs-{name}.json"
 
 
-def load(identity: Identity, folder: Path | None = None) -> MeasuredRoofs | None:
+def load(identity: Identity) -> MeasuredRoofs | None:
     """The stored roofs; None where there are none, or invalid ones."""
     try:
-        data = json.loads(path_of(identity, folder).read_bytes())
-        roofs = _ADAPTER.validate_python(data)
-    except (OSError, ValueError, RecursionError):
+        roofs = _ADAPTER.validate_json(path_of(identity).read_bytes())
+    except (OSError, ValueError):
         return None
     same = (roofs.uuid, roofs.driver) == (identity.uuid, identity.driver)
     rates = (roofs.bandwidth, *roofs.flops.values())
@@ -213,23 +209,22 @@ def load(identity: Identity, folder: Path | None = None) -> MeasuredRoofs | None
     return roofs if all(math.isfinite(rate) and rate > 0 for rate in rates) else None
 
 
-def store(roofs: MeasuredRoofs, folder: Path | None = None) -> Path:
+def kept_here() -> MeasuredRoofs | None:
+    """The roofs that `grader doctor --gpu` has measured and stored of this GPU, if it has."""
+    gpu = gpu_properties()
+    return load(identity_of(gpu, nvml.observe(gpu.uuid or None))) if gpu else None
+
+
+def store(roofs: MeasuredRoofs) -> Path:
     """Store roofs atomically; returns the file. Raises OSError."""
-    path = path_of(Identity(roofs.uuid, roofs.driver, roofs.device), folder)
+    path = path_of(roofs)
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".roofs-")
-    part = Path(name)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(asdict(roofs), file, indent=1, sort_keys=True)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        raise
-    return path
+        part.write_bytes(_ADAPTER.dump_json(roofs, indent=1))
+        return part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 _ADAPTER = pydantic.TypeAdapter(MeasuredRoofs)

@@ -7,6 +7,7 @@ reason instead of a state.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import time
 from collections.abc import Callable
@@ -39,7 +40,7 @@ def observe(uuid: str | None = None, since: Observed | None = None, nvml: Any = 
     """
     earlier = since.at_microseconds if isinstance(since, GpuState) else 0
     try:
-        nvml = nvml or _load()
+        nvml = nvml or importlib.import_module("pynvml")
     except ImportError:
         return Unobserved(MISSING)
     try:
@@ -53,12 +54,6 @@ def observe(uuid: str | None = None, since: Observed | None = None, nvml: Any = 
     finally:
         with contextlib.suppress(nvml.NVMLError):
             nvml.nvmlShutdown()
-
-
-def _load() -> Any:
-    import pynvml
-
-    return pynvml
 
 
 def _handle(nvml: Any, uuid: str | None) -> Any:

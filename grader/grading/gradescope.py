@@ -32,7 +32,7 @@ from grader.report.summary import STUDENTS_FOLDER
 from grader.sandbox import confinement
 from grader.scoring.score import score
 from grader.spec import Exercise, load_all
-from grader.spec.order import in_order
+from grader.spec.course_file import in_order
 from grader.spec.predictions import PREDICTIONS
 
 CONFIG = "autograder.json"

@@ -58,7 +58,7 @@ class Header:
 
     @property
     def points(self) -> str:
-        """'82.5 of 100', or 'no score yet'."""
+        """'82.5 of 100', or 'no score'."""
         if self.score is None:
             return "no score"
         return out_of(self.score, self.max_score, " of ")

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import psutil
 
@@ -63,7 +63,7 @@ class ForkServer:
         self._kills_known = 0
         self._exits: dict[int, int] = {}
         self._last_number = 0
-        self._workers: list[Worker] = []
+        self.workers: list[Worker] = []  # without those that ended
         # Held from a fork until its worker is listed: until then another thread that ends a worker
         # would take the new process for an orphan.
         self._lock = threading.RLock()
@@ -73,12 +73,49 @@ class ForkServer:
         self._group = ProcessGroup.create(GROUP_BYTES, GROUP_PROCESSES)
         try:
             with theirs:  # closed here, so that the socket ends with the fork server
-                self._process = _started(
-                    confined, kind, scratch, submission, environment, theirs, self._group, self._log
-                )
+                self._process = self._started(kind, submission, environment, theirs)
         except OSError as error:
             self._close_files()
             raise SandboxError(f"the fork server can't be started: {error}") from None
+
+    def _started(
+        self,
+        kind: str,
+        submission: Path,
+        environment: Mapping[str, str],
+        control: socket.socket,
+    ) -> subprocess.Popen[bytes] | preloader.Forked:
+        """A fork server from the preloader, or else a program of its own. Raises OSError."""
+        confined, scratch, group = self._confinement, self._scratch, self._group
+        if kind == "plans" and confined.level is Level.landlock:
+            forked = preloader.forked(
+                confinement.lockdown_plan(confined, scratch, submission),
+                environment,
+                scratch,
+                group.entrance if group else None,
+                (control.fileno(), self._log.fileno()),
+            )
+            if forked is not None:
+                return forked
+        line = confinement.command(
+            confined,
+            bytecode.worker_command(str(control.fileno()), kind),
+            scratch=scratch,
+            submission=submission,
+            environment=environment,
+        )
+        process = subprocess.Popen(
+            group.command(line) if group else line,
+            pass_fds=[control.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env=environment,
+            cwd=scratch,
+            start_new_session=True,
+        )
+        _in_use.add(process.pid)
+        return process
 
     def wait_until_ready(self) -> None:
         """Wait until it has imported torch and triton. Raises SandboxError; stop it then."""
@@ -124,7 +161,7 @@ class ForkServer:
                 socket.send_fds(self._control, [json.dumps(message).encode()], descriptors)
                 pid = self._pid_of_last()
                 worker = Worker(self, self._last_number, pid, requests, log, limits)
-                self._workers.append(worker)
+                self.workers.append(worker)
         except BaseException:
             requests.close()
             os.close(log)
@@ -138,7 +175,7 @@ class ForkServer:
     def processes_of(self, worker: Worker) -> list[psutil.Process]:
         """Processes that a worker started, and orphans, which may be its; without the worker."""
         with self._lock:
-            others = [other.pid for other in self._workers if other is not worker]
+            others = [other.pid for other in self.workers if other is not worker]
             started = processes.without(processes.below(self.pid), others)
         return [each for each in started if each.pid != worker.pid]
 
@@ -155,10 +192,6 @@ class ForkServer:
                     return self._exits.pop(number)
             if remaining <= 0 or (heard is None and self._process.poll() is not None):
                 return None
-
-    def forget(self, worker: Worker) -> None:
-        """Take an ended worker off the list. Raises ValueError when it isn't there."""
-        self._workers.remove(worker)
 
     def was_out_of_memory(self) -> bool:
         """Whether the kernel killed a process here for lack of memory since the last call."""
@@ -182,7 +215,7 @@ class ForkServer:
             return self._last_number == 0 and self._process.poll() is None
         if self._confinement.level is Level.limits:
             return False
-        for worker in list(self._workers):
+        for worker in list(self.workers):
             worker.close()
         processes.end(lambda: processes.below(self.pid))
         if any(map(processes.is_alive, processes.below(self.pid))):
@@ -207,7 +240,7 @@ class ForkServer:
 
     def close(self) -> None:
         """End its workers, then `stop`."""
-        for worker in list(self._workers):
+        for worker in list(self.workers):
             worker.close()
         self.stop()
 
@@ -256,45 +289,3 @@ class ForkServer:
         if isinstance(number, int) and isinstance(status, int) and 0 <= status <= 0xFFFF:
             self._exits[number] = status
         return message
-
-
-def _started(
-    confined: Confinement,
-    kind: str,
-    scratch: Path,
-    submission: Path,
-    environment: Mapping[str, str],
-    control: socket.socket,
-    group: ProcessGroup | None,
-    log: IO[bytes],
-) -> subprocess.Popen[bytes] | preloader.Forked:
-    """A fork server from the preloader, or else a program of its own. Raises OSError."""
-    if kind == "plans" and confined.level is Level.landlock:
-        forked = preloader.forked(
-            confinement.lockdown_plan(confined, scratch, submission),
-            environment,
-            scratch,
-            group.entrance if group else None,
-            (control.fileno(), log.fileno()),
-        )
-        if forked is not None:
-            return forked
-    line = confinement.command(
-        confined,
-        bytecode.worker_command(str(control.fileno()), kind),
-        scratch=scratch,
-        submission=submission,
-        environment=environment,
-    )
-    process = subprocess.Popen(
-        group.command(line) if group else line,
-        pass_fds=[control.fileno()],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        env=environment,
-        cwd=scratch,
-        start_new_session=True,
-    )
-    _in_use.add(process.pid)
-    return process

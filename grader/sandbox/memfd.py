@@ -41,12 +41,17 @@ class Shared(Protocol):
     length: int  # bytes
     tensor: torch.Tensor  # uint8, over all of it
 
+    def close(self) -> None: ...
+
 
 class SharedBuffers:
     """Two buffers that a worker maps too: it can only read the inputs."""
 
-    _inputs: Shared
-    _outputs: Shared
+    on_gpu = False
+
+    def __init__(self, inputs: Shared, outputs: Shared) -> None:
+        """They are closed with the pair."""
+        self._inputs, self._outputs = inputs, outputs
 
     @property
     def buffers(self) -> list[tuple[int, int, bool]]:
@@ -70,31 +75,31 @@ class SharedBuffers:
         """uint8[length] from a place in a buffer on, without a copy."""
         return (self.inputs, self.outputs)[buffer][start : start + length]
 
+    def put(self, buffer: int, start: int, values: torch.Tensor) -> None:
+        """Copy bytes of this process to a place in a buffer; complete after `finish`."""
+        self.part(buffer, start, len(values)).copy_(values)
+
+    def finish(self) -> None:
+        """Wait for all puts; in host memory they are done already."""
+
+    def take(self, buffer: int, start: int, length: int) -> torch.Tensor:
+        """uint8[length], a copy on the host, private to this process."""
+        return self.part(buffer, start, length).to("cpu", copy=True)
+
+    def close(self) -> None:
+        """Free the memory, once the worker's mappings are gone too."""
+        try:
+            self._inputs.close()
+        finally:
+            self._outputs.close()
+
 
 class Memfds(SharedBuffers):
     """Two buffers in host memory."""
 
-    on_gpu = False
-
     def __init__(self, input_bytes: int, output_bytes: int) -> None:
-        self._inputs: _Memfd = _Memfd("inputs", input_bytes, seal_writes=True)
-        self._outputs: _Memfd = _Memfd("outputs", output_bytes, seal_writes=False)
-
-    def put(self, buffer: int, start: int, values: torch.Tensor) -> None:
-        """Copy bytes to a place in a buffer."""
-        self.part(buffer, start, len(values)).copy_(values)
-
-    def finish(self) -> None:
-        """Return at once: puts are synchronous."""
-
-    def take(self, buffer: int, start: int, length: int) -> torch.Tensor:
-        """uint8[length], private to this process."""
-        return self.part(buffer, start, length).clone()
-
-    def close(self) -> None:
-        """Free the memory, once the worker's mappings are gone too."""
-        self._inputs.close()
-        self._outputs.close()
+        inputs = _Memfd("inputs", input_bytes, seal_writes=True)
+        super().__init__(inputs, _Memfd("outputs", output_bytes, seal_writes=False))
 
 
 class _Memfd:

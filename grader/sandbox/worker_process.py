@@ -18,13 +18,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
-
-import psutil
+from typing import TYPE_CHECKING
 
 from grader.sandbox import memfd, processes
 from grader.worker import protocol
 from grader.worker.protocol import Code, Operation, ProtocolError, Reply, Request
+
+if TYPE_CHECKING:
+    from grader.sandbox.fork_server_process import ForkServer
 
 LOG_BYTES = 64 * 1024
 WALL_PER_CPU = 3.0  # allowed wall seconds per second of the CPU limit
@@ -78,14 +79,6 @@ class Limits:
         return self.cpu_seconds * WALL_PER_CPU
 
 
-class Server(Protocol):
-    def processes_of(self, worker: Worker) -> list[psutil.Process]: ...
-    def exit_of(self, number: int, wait: float) -> int | None: ...
-    def forget(self, worker: Worker) -> None: ...
-    def overflows(self) -> bool: ...
-    def was_out_of_memory(self) -> bool: ...
-
-
 class PrintedText:
     """The end of a worker's output during a request, from a non-blocking pipe."""
 
@@ -116,7 +109,7 @@ class Worker:
 
     def __init__(
         self,
-        server: Server,
+        server: ForkServer,
         number: int,
         pid: int,
         requests: socket.socket,
@@ -307,7 +300,7 @@ class Worker:
 
     def _forget(self) -> None:
         with contextlib.suppress(ValueError):
-            self._server.forget(self)
+            self._server.workers.remove(self)
             self._requests.close()
             os.close(self._printed.pipe)
             if self._pidfd is not None:

@@ -395,24 +395,12 @@ class Tolerance(Block):
         """The floor in units in the last place of `dtype`; by default 0 for integers."""
         return self.floor_ulps.get(dtype, _FLOOR_ULPS.get(dtype, 0.0))
 
-    def overridden_by(self, other: Tolerance) -> Tolerance:
-        """This tolerance with the fields that `other` sets, dtype by dtype."""
-        said = {name: getattr(other, name) for name in other.model_fields_set}
-        said["floor_ulps"] = {**self.floor_ulps, **other.floor_ulps}
-        said["outputs"] = {**self.outputs, **other.outputs}
-        return self.model_copy(update=said)
-
 
 class Limits(Block):
     """Limits of one case: CPU `seconds` and memory in MiB."""
 
     seconds: Positive = 10.0
     memory_mb: Annotated[int, BeforeValidator(whole)] = 2048
-
-    def overridden_by(self, other: Limits) -> Limits:
-        """These limits with the fields that `other` sets."""
-        said = {name: getattr(other, name) for name in other.model_fields_set}
-        return self.model_copy(update=said)
 
 
 class Policy(Block):

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from grader.spec.course_file import FILE, CourseFile, Part, names_mistakes
+from grader.spec.course_file import FILE, CourseFile, Part, in_order, names_mistakes
 from grader.spec.document import Document, read_document
 from grader.spec.exercise import HOME, REFERENCE, Exercise, load_folder, weighted
-from grader.spec.order import in_order
 from grader.spec.values import SpecError
 
 EXERCISES = HOME / "exercises"  # specs of the default course

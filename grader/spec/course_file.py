@@ -9,10 +9,11 @@
     device: NVIDIA H100                # or cpu: where the class is graded in the end
     seed: 7
     lifted: [rmsnorm/triton]
-    order: [silu, gelu]                # of the exercises; the others follow, in the lecture's
+    order: [silu, gelu]                # of the exercises; the others follow as they were
 
-Every key may be left out: without a due date nothing is late. Whatever is wrong becomes one line
-each in a SpecError:
+`order` of a course is the order in which exercises are listed everywhere; a class's own course.yaml
+may have another. Every key may be left out: without a due date nothing is late. Whatever is wrong
+becomes one line each in a SpecError:
 
     course.yaml:4: late.cap: expected a number from 0 to 100 (percent), got 150
 """
@@ -21,11 +22,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 from zoneinfo import ZoneInfo
 
 import pydantic
@@ -35,7 +36,6 @@ from grader.gpu import kinds
 from grader.spec.document import Document, read_document
 from grader.spec.exercise import Exercise
 from grader.spec.formula import as_written
-from grader.spec.order import Order, mistakes_in
 from grader.spec.values import (
     Block,
     Mistake,
@@ -47,6 +47,7 @@ from grader.spec.values import (
     unexpected,
 )
 
+T = TypeVar("T")
 FILE = "course.yaml"
 Counts = Literal["last", "best", "last_on_time"]
 Part = Literal["reference", "assignment", "wrong", "honest", "handout"]
@@ -143,6 +144,8 @@ _either = _read_by(lambda v: time_of(v) or duration_of(v), f"{_A_TIME}, or {_A_D
 Extension = Annotated[datetime, PlainValidator(_either.func)]
 Percent = Annotated[float, BeforeValidator(_percent)]
 Text = Annotated[str, _read_by(lambda v: v.strip() or None if type(v) is str else None, "text")]
+# Any names: `names_mistakes` checks them.
+Named = Annotated[str, _read_by(lambda v: v if type(v) is str else None, "the name of an exercise")]
 Whole = Annotated[int, _read_by(_whole, "a whole number >= 0")]
 Gpu = Annotated[str, BeforeValidator(_gpu)]
 Place = Annotated[str, _read_by(_place, "a path inside the course's folder")]
@@ -192,7 +195,7 @@ class CourseFile(Block):
     device: Text | None = None
     seed: Whole | None = None
     lifted: tuple[Text, ...] = ()
-    order: Order = ()
+    order: tuple[Named, ...] = ()
     gpu: Gpu = "H100"
     weights: dict[str, Positive] = pydantic.Field(default_factory=dict)
     due_dates: dict[str, Time] = pydantic.Field(default_factory=dict)
@@ -275,16 +278,19 @@ def names_mistakes(
 
     An exercise whose spec is wrong is None; without `exercises`, every name is taken for one.
     """
-    known = course.order if exercises is None else exercises
-    yield from mistakes_in(course.order, known, document)
+    for index, name in enumerate(course.order):
+        if exercises is not None and name not in exercises:
+            yield Mistake(("order", index), _no_exercise(name, exercises))
+        elif (first := course.order.index(name)) < index:
+            line = document.lines.get(("order", first), 0)
+            message = f"expected each exercise once, got {name!r} again; line {line} has it"
+            yield Mistake(("order", index), message)
     if exercises is None:
         return
     for key in ("weights", "due_dates"):
         for name in getattr(course, key):
             if name not in exercises:
-                wanted = f"the name of an exercise, one of {', '.join(exercises)}"
-                message = f"expected {wanted}, got {as_written(name)}{hint(name, exercises)}"
-                yield Mistake((key, name), message)
+                yield Mistake((key, name), _no_exercise(name, exercises))
     if None in exercises.values():
         return
     every = [
@@ -298,6 +304,17 @@ def names_mistakes(
             wanted = "the name of an exercise or variant, such as rmsnorm or rmsnorm/triton"
             message = f"expected {wanted}, got {as_written(name)}{hint(name, every)}"
             yield Mistake(("lifted", index), message)
+
+
+def _no_exercise(name: str, known: Collection[str]) -> str:
+    wanted = f"the name of an exercise, one of {', '.join(known)}"
+    return f"expected {wanted}, got {as_written(name)}{hint(name, known)}"
+
+
+def in_order(exercises: Mapping[str, T], order: Sequence[str]) -> dict[str, T]:
+    """The exercises with those that `order` names first, and the others as they were."""
+    named = [name for name in order if name in exercises]
+    return {name: exercises[name] for name in dict.fromkeys((*named, *exercises))}
 
 
 def time_text(time: datetime) -> str:

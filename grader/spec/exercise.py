@@ -29,6 +29,7 @@ from grader.spec.blocks import (
     Scalar,
     Size,
     SizeClass,
+    SizeRule,
     Tensor,
     Threshold,
     Tolerance,
@@ -267,6 +268,10 @@ class Exercise(_OfCourse):
     @property
     def max_bonus(self) -> float:
         return math.fsum(each.max_points for each in self.graded.values() if each.bonus)
+
+    def rules_of(self, size: str) -> list[SizeRule]:
+        """The rules that the classes have for one size."""
+        return [rules[size] for classes in self.sizes.values() for rules in classes]
 
     def signature(self, variant: Variant) -> tuple[Tensor | Scalar | Size, ...]:
         """The arguments of the variant's entry, in call order."""

@@ -11,7 +11,7 @@ import keyword
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeGuard
+from typing import Annotated, Any, NamedTuple, TypeGuard, TypeVar
 
 import pydantic
 from pydantic import BeforeValidator, ValidationInfo
@@ -233,6 +233,9 @@ Positive = Annotated[float, number(above=0)]
 YesOrNo = Annotated[bool, BeforeValidator(yes_or_no)]
 
 
+_Block = TypeVar("_Block", bound="Block")
+
+
 class Block(pydantic.BaseModel):
     """A mapping of a spec: unknown keys are mistakes, values are frozen."""
 
@@ -245,3 +248,11 @@ class Block(pydantic.BaseModel):
         if isinstance(info.context, dict):
             info.context[id(data)] = cls
         return data
+
+    def overridden_by(self: _Block, other: _Block) -> _Block:
+        """This block with the fields that `other` sets, a mapping's key by key."""
+        said = {name: getattr(other, name) for name in other.model_fields_set}
+        for name, value in said.items():
+            if isinstance(value, Mapping):
+                said[name] = {**getattr(self, name), **value}
+        return self.model_copy(update=said)

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from grader.mistakes import Mistake
 from grader.spec import Course, Exercise, load
-from grader.spec.course_file import FILE
+from grader.spec.course_file import FILE, in_order
 from grader.spec.exercise import name_conflicts
-from grader.spec.order import in_order
 from grader.staff import handout
 from grader.staff.stubs import make_stub
 

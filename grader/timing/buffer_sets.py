@@ -12,7 +12,6 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
 
 import torch
 
@@ -20,6 +19,7 @@ from grader.cases import Case, inputs
 from grader.cases.arena import Slot
 from grader.cases.compare import Verdict
 from grader.cases.inputs import Inputs
+from grader.sandbox.memfd import SharedBuffers
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.worker.protocol import Argument, DType, Kind, Space
@@ -27,15 +27,6 @@ from grader.worker.protocol import Argument, DType, Kind, Space
 INPUTS, OUTPUTS = 0, 1  # buffer indices
 ALIGNMENT = 256  # bytes: what cudaMalloc gives
 GUARD_BYTES = 4096  # on both sides of an output
-
-
-class Memory(Protocol):
-    """Two buffers that a worker has mapped too; the first is read-only there."""
-
-    @property
-    def inputs(self) -> torch.Tensor: ...  # uint8
-    @property
-    def outputs(self) -> torch.Tensor: ...  # uint8
 
 
 @dataclass(frozen=True)
@@ -99,7 +90,7 @@ class BufferSets:
     Inputs are drawn once, and outputs aren't judged. `memory` holds `layout.bytes(count)`.
     """
 
-    def __init__(self, memory: Memory, layout: Layout, count: int) -> None:
+    def __init__(self, memory: SharedBuffers, layout: Layout, count: int) -> None:
         self.count = count
         self._layout = layout
         self._memory = memory

@@ -20,17 +20,18 @@ from typing import Protocol
 import torch
 
 from grader.cases import Case, oracle
-from grader.cases.arena import Arena, Slot
+from grader.cases.arena import Slot
 from grader.cases.gpu_memory import GpuMemory
 from grader.cases.inputs import Inputs, blank_argument
 from grader.executors import gpu
 from grader.executors.runner import CaseResult
 from grader.sandbox import Sandbox
 from grader.sandbox.allowed_paths import WORKER_FOLDER
+from grader.sandbox.memfd import Memfds, SharedBuffers
 from grader.sandbox.worker_process import Worker
 from grader.spec import ITEMSIZE, Tensor, Variant
 from grader.spec.task import Task
-from grader.timing.buffer_sets import BufferSets, Layout, Memory, buffer_sets_that_fit
+from grader.timing.buffer_sets import BufferSets, Layout, buffer_sets_that_fit
 from grader.timing.failures import TimingFailed, TooLittleMemory, expect_ok
 from grader.timing.graded_buffer_sets import GradedBufferSets
 from grader.timing.graph_replays import FIRST_LIMITS, Replays
@@ -153,7 +154,7 @@ class Planned:
         layout = Layout.of(self.task.exercise, self.task.variant, case)
         documents = self.plans.documents(case, layout.arguments(0))
 
-        def make_sets(memory: Memory, count: int) -> BufferSets:
+        def make_sets(memory: SharedBuffers, count: int) -> BufferSets:
             if graded:
                 return GradedBufferSets(memory, self.task.exercise, self.task.variant, case, count)
             return BufferSets(memory, layout, count)
@@ -239,7 +240,7 @@ def has_reference(task: Task) -> bool:
 class Standing:
     """A worker that loads its code or creates its CUDA context, and the memory that it shares."""
 
-    def __init__(self, worker: Worker, memory: Memory, room: tuple[int, int]) -> None:
+    def __init__(self, worker: Worker, memory: SharedBuffers, room: tuple[int, int]) -> None:
         """`room` is the bytes of the two buffers. The worker's first request was sent."""
         self.worker, self.memory, self.room = worker, memory, room
         self._is_ready = False
@@ -257,7 +258,9 @@ class Standing:
         fit = all(inputs <= self.room[0] and outputs <= self.room[1] for inputs, outputs in needed)
         return fit and self.worker.alive
 
-    def serve(self, layout: Layout, make_sets: Callable[[Memory, int], BufferSets]) -> Replays:
+    def serve(
+        self, layout: Layout, make_sets: Callable[[SharedBuffers, int], BufferSets]
+    ) -> Replays:
         """Replays over enough buffer sets of a layout, or over as many as there is room for.
 
         The sets served before become invalid. Raises as `wait` does.
@@ -292,7 +295,7 @@ def start(
     free = _room(on_gpu)
     lengths = [layout.bytes(_count(layout, free)) for layout in layouts]
     room = max(inputs for inputs, _ in lengths), max(outputs for _, outputs in lengths)
-    memory: GpuMemory | Arena = GpuMemory(*room) if on_gpu else Arena(*room)
+    memory = GpuMemory(*room) if on_gpu else Memfds(*room)
     opened.callback(memory.close)
     worker = sandbox.worker(path, entry, memory.buffers, FIRST_LIMITS, on_gpu=on_gpu)
     opened.callback(worker.close)

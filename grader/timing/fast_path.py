@@ -17,23 +17,19 @@ accept nothing there, at any element, that compare.py rejects.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from grader.cases.compare import MAX_OWN_ERROR, allowed_error
-from grader.cases.oracle import Oracle, Truth
+from grader.cases.oracle import Numbers, Oracle, Tensors, Truth
 from grader.spec import Tolerance
 
 # A share of the error that the first buffer set allows, since other buffer sets may allow less.
 AS_TORCH_ROOM = 0.6  # the rest is for torch's own error
 FLOAT32_ROOM = 0.8
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-
-Inputs = Mapping[str, torch.Tensor]
-Numbers = Mapping[str, Any]  # sizes and scalars
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ class FastPath:
         """The names of the comparisons that are made."""
         return [each.name for each in self._trusted]
 
-    def learn(self, inputs: Inputs, numbers: Numbers, truths: Sequence[Truth]) -> None:
+    def learn(self, inputs: Tensors, numbers: Numbers, truths: Sequence[Truth]) -> None:
         """Decide, from one buffer set's truths in float64, which comparisons can be trusted.
 
         Only the first call decides. Raises OracleError where a function of the oracle fails.
@@ -91,7 +87,7 @@ class FastPath:
             ):
                 self._trusted.append(comparison)
 
-    def passes(self, inputs: Inputs, numbers: Numbers, outputs: Sequence[torch.Tensor]) -> bool:
+    def passes(self, inputs: Tensors, numbers: Numbers, outputs: Sequence[torch.Tensor]) -> bool:
         """Whether every element of every output is right; False where that is undecided.
 
         Raises OracleError where a function of the oracle fails.
@@ -127,7 +123,7 @@ class _Comparison(ABC):
         """Set the tolerances from the truths of a buffer set in float64."""
 
     @abstractmethod
-    def bounds(self, inputs: Inputs, numbers: Numbers) -> list[Bound] | None:
+    def bounds(self, inputs: Tensors, numbers: Numbers) -> list[Bound] | None:
         """A bound for each output; None where the comparison can't judge these outputs."""
 
     def _units_of(self, truths: Sequence[Truth]) -> list[float]:
@@ -144,7 +140,7 @@ class _AsTorch(_Comparison):
         if torch.bfloat16 in self._kinds and all(each.own is not None for each in truths):
             self._units = self._units_of(truths)
 
-    def bounds(self, inputs: Inputs, numbers: Numbers) -> list[Bound] | None:
+    def bounds(self, inputs: Tensors, numbers: Numbers) -> list[Bound] | None:
         if self._units is None:
             return None
         own = self._oracle.own(inputs, numbers)
@@ -164,7 +160,7 @@ class _InFloat32(_Comparison):
         if max(units) < float("inf"):  # else torch's own error sets no tolerance
             self._units = units
 
-    def bounds(self, inputs: Inputs, numbers: Numbers) -> list[Bound] | None:
+    def bounds(self, inputs: Tensors, numbers: Numbers) -> list[Bound] | None:
         if self._units is None:
             return None
         wide = self._oracle.in_dtype(inputs, numbers, self._tolerance.magnitude, torch.float32)

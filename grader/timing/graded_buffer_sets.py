@@ -15,13 +15,13 @@ import torch
 from grader.cases import Case, inputs, oracle
 from grader.cases.arena import BITS, Outcome, Slot
 from grader.cases.compare import Verdict, judge
+from grader.sandbox.memfd import SharedBuffers
 from grader.spec import Exercise, Variant
 from grader.status import Status
 from grader.timing.buffer_sets import (
     OUTPUTS,
     BufferSets,
     Layout,
-    Memory,
     itemsize_of,
     strided,
     synchronise,
@@ -33,7 +33,7 @@ class GradedBufferSets(BufferSets):
     """The buffers of an untrusted worker."""
 
     def __init__(
-        self, memory: Memory, exercise: Exercise, variant: Variant, case: Case, count: int
+        self, memory: SharedBuffers, exercise: Exercise, variant: Variant, case: Case, count: int
     ) -> None:
         super().__init__(memory, Layout.of(exercise, variant, case), count)
         self._exercise, self._variant, self._case = exercise, variant, case

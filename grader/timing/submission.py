@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from grader.evidence import PerformanceEvidence
 from grader.executors.cuda import cuda_build, joining
 from grader.executors.registry import RunnerOptions, Runners, Ways
-from grader.gpu import machine, measured_roofs, nvml
+from grader.gpu import machine, measured_roofs
 from grader.gpu.devices import DeviceName
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
@@ -147,10 +147,7 @@ class Stopwatch:
     @cached_property
     def _options(self) -> Options:
         """Options with the roofs that `grader doctor --gpu` measured on this GPU, if it did."""
-        gpu = machine.gpu_properties()
-        if gpu is None:
-            return AS_GRADED
-        roofs = measured_roofs.load(measured_roofs.identity_of(gpu, nvml.observe(gpu.uuid or None)))
+        roofs = measured_roofs.kept_here()
         return Options(roofs=roofs.roofs(), usual_sm_mhz=roofs.sm_mhz) if roofs else AS_GRADED
 
 

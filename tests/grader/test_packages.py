@@ -96,8 +96,8 @@ def test_a_package_that_is_too_old_is_a_line_with_what_to_install(tmp_path, name
 
 def test_all_that_is_wrong_is_in_the_line(tmp_path):
     line = the_line(run(age(hide(tmp_path, "yaml"), "typer", "0.3"), *COMMANDS[0]))
-    assert "pyyaml 6 or newer, which is not installed; typer 0.12 or newer, of which 0.3 is" in line
-    assert "pip install 'pyyaml>=6' 'typer>=0.12'" in line
+    assert "pyyaml 6 or newer, which is not installed; typer 0.19 or newer, of which 0.3 is" in line
+    assert "pip install 'pyyaml>=6' 'typer>=0.19'" in line
 
 
 def test_the_console_script_says_so_too(tmp_path):

@@ -21,11 +21,12 @@ import pytest
 
 from grader.cases import Case
 from grader.sandbox import Sandbox
+from grader.sandbox.memfd import SharedBuffers
 from grader.sandbox.worker_process import Death
 from grader.spec import Exercise, Variant
 from grader.spec.task import Task
 from grader.timing import attempt, contenders, graph_replays, sequential
-from grader.timing.buffer_sets import BufferSets, Layout, Memory
+from grader.timing.buffer_sets import BufferSets, Layout
 from grader.timing.contenders import Standing
 from grader.timing.graded_buffer_sets import GradedBufferSets
 from grader.timing.graph_replays import Replays
@@ -194,7 +195,7 @@ class InPython:
         exercise, variant = self.task.exercise, self.task.variant
         layout = Layout.of(exercise, variant, case)
 
-        def make_sets(memory: Memory, count: int) -> BufferSets:
+        def make_sets(memory: SharedBuffers, count: int) -> BufferSets:
             return GradedBufferSets(memory, exercise, variant, case, count)
 
         return (executor or self.executor(case, opened)).serve(layout, make_sets)

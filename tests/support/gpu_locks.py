@@ -14,5 +14,5 @@ def own_locks(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Have one GPU, "0", whose locks lie in a folder; this process has chosen none yet."""
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(folder))
     monkeypatch.setattr(locks, "_mine", None)
-    monkeypatch.setattr(locks, "_held", {})
+    monkeypatch.setattr(locks, "_held", locks._Held())
     monkeypatch.setenv(locks.VISIBLE, "0")

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 import torch
 
-from grader.cases.arena import Arena, Memory, Placed, Slot, required_bytes
+from grader.cases.arena import Arena, Placed, Slot, required_bytes
 from grader.sandbox import memfd
 from grader.worker import protocol
 from grader.worker.protocol import Argument, Kind, Operation, Reply, Request
@@ -148,7 +148,7 @@ class Placement:
         self,
         slots: Sequence[Slot],
         inputs_writable: bool = False,
-        memory: Callable[[int, int], Memory] = memfd.Memfds,
+        memory: Callable[[int, int], memfd.SharedBuffers] = memfd.Memfds,
     ) -> None:
         size = required_bytes(slots)
         self.arena = Arena(size, size, memory)

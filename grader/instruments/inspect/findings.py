@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -107,7 +107,7 @@ def _as_in_source(access: Access) -> str:
 
 
 def _of_tensor_cores(kernel: Kernel) -> Iterator[Finding]:
-    used = _by_place(kernel, _TENSOR_CORES)
+    used = _by_place(each for each in kernel.sass if each.parts[0] in _TENSOR_CORES)
     products = {e.place for e in kernel.ptx.of(kernel.code.name) if _PRODUCT.match(e.opcode)}
     moved: Counter[str] = Counter()
     for place, counts in used.items():
@@ -137,7 +137,7 @@ def _is_ieee(kernel: Kernel, place: Place, of_float32: set[Place | None]) -> boo
 
 def _of_pipelining(kernel: Kernel) -> Iterator[Finding]:
     """Loads by the tensor memory accelerator; and that num_stages has started nothing ahead."""
-    tma = _by_place(kernel, _TMA_LOADS)
+    tma = _by_place(each for each in kernel.sass if each.parts[0] in _TMA_LOADS)
     for place, counts in tma.items():
         text = f"Loads of whole blocks by the tensor memory accelerator: {_listed(counts)}."
         yield Finding("tma", "good", text, place)
@@ -160,7 +160,8 @@ def _of_pipelining(kernel: Kernel) -> Iterator[Finding]:
 def _of_local_memory(kernel: Kernel) -> Iterator[Finding]:
     local = kernel.code.usage.stack
     why = "registers that were spilled" if spilled(kernel) else "an array, or spilled registers"
-    for place, counts in _by_place(kernel, frozenset({"LDL", "STL"})).items():
+    local_accesses = (each for each in kernel.sass if each.parts[0] in ("LDL", "STL"))
+    for place, counts in _by_place(local_accesses).items():
         text = f"Local memory, which is as slow as global memory: {_listed(counts)} ({why}; "
         yield Finding("local memory", "cost", f"{text}{local:,} bytes of each thread).", place)
 
@@ -182,11 +183,8 @@ def _of_float64(kernel: Kernel) -> Iterator[Finding]:
         return
     if any(_USES_FLOAT64.search(each.text) for each in kernel.ptx.of(kernel.code.name)):
         return
-    results: dict[Place, Counter[str]] = {}
-    for each in kernel.sass:
-        if each.place and (each.parts[0] in _FLOAT64 or "F64" in each.parts[1:]):
-            results.setdefault(each.place, Counter())[each.opcode] += 1
-    for place, counts in sorted(results.items()):
+    computed = (e for e in kernel.sass if e.parts[0] in _FLOAT64 or "F64" in e.parts[1:])
+    for place, counts in _by_place(computed).items():
         text = f"Computed in float64, though no argument is: {_listed(counts)}. "
         literal = (
             "A literal without an f, as 0.5, is a double." if kernel.language == "cuda" else ""
@@ -232,29 +230,31 @@ def _of_divisions(kernel: Kernel) -> Iterator[Finding]:
     inner = ptx.innermost(ptx.loops(instructions))
     looped = sass.in_loops(kernel.sass)
     repeated = Counter(each.ptx for each in kernel.sass if each.number in looped)
-    results: dict[Place, Counter[str]] = {}
-    cost: Counter[Place] = Counter()
-    for each in instructions:
-        if not _DIVISION.match(each.opcode) or each.place is None:
-            continue
-        is_inside = any(loop.has(each.number) for loop in inner)
-        if is_inside and repeated[each.number] and "%" in each.operands.rpartition(",")[2]:
-            results.setdefault(each.place, Counter())[each.opcode] += 1
-            cost[each.place] += repeated[each.number]
-    for place, counts in sorted(results.items()):
+    divisions = [
+        each
+        for each in instructions
+        if _DIVISION.match(each.opcode)
+        and repeated[each.number]
+        and any(loop.has(each.number) for loop in inner)
+        and "%" in each.operands.rpartition(",")[2]
+    ]
+    for place, counts in _by_place(divisions).items():
+        cost = sum(repeated[each.number] for each in divisions if each.place == place)
         text = f"A division of integers in the innermost loop ({_listed(counts)} in PTX), by what "
-        more = f"only the run knows: {cost[place]} instructions each time round."
+        more = f"only the run knows: {cost} instructions each time round."
         yield Finding("division", "cost", text + more, place)
 
 
 # --- helpers --------------------------------------------------------------------------------------
 
 
-def _by_place(kernel: Kernel, names: frozenset[str]) -> dict[Place, Counter[str]]:
-    """How many instructions of some names each line has, by the whole name."""
+def _by_place(
+    instructions: Iterable[sass.Instruction | ptx.Instruction],
+) -> dict[Place, Counter[str]]:
+    """How many of some instructions each line has, by their names."""
     results: dict[Place, Counter[str]] = {}
-    for each in kernel.sass:
-        if each.parts[0] in names and each.place is not None:
+    for each in instructions:
+        if each.place is not None:
             results.setdefault(each.place, Counter())[each.opcode] += 1
     return dict(sorted(results.items()))
 

@@ -18,14 +18,7 @@ def read(text: str, files: Files) -> list[Statement]:
     """The statements of a module; what only describes it to a debugger is left out."""
     matches = map(_NODE.fullmatch, lines_of(text))
     nodes = {match[1]: _fields(match[3]) for match in matches if match}
-    return resolved(
-        text,
-        files,
-        _DEBUG,
-        lambda number: _chain(number, nodes),
-        lambda line: line.startswith("!"),
-        _DEBUG,
-    )
+    return resolved(text, files, "!", _DEBUG, lambda number: _chain(number, nodes))
 
 
 def _fields(text: str) -> _Node:

@@ -9,7 +9,7 @@ from grader.instruments.inspect.statements import Files, Statement, lines_of, re
 _MOST_STEPS = 200  # from a location to all that it is made of
 _DEFINED = re.compile(r"#(loc\d*) = loc\((.*)\)\s*")
 _AT_END = re.compile(r" loc\(#(loc\d*)\)\s*$")
-_SHOWN = re.compile(r'\s*loc\((?:#loc\d*|unknown|"[^"]*"\(#loc\d*\))\)')
+_HIDDEN = re.compile(r'\s*loc\((?:#loc\d*|unknown|"[^"]*"\(#loc\d*\))\)')
 _FILE = re.compile(r'"([^"]*)":(\d{1,8}):\d+')
 _NAMED = re.compile(r'"[^"]*"\(#(loc\d*)\)')
 _CALL = re.compile(r"callsite\(#(loc\d*) at #(loc\d*)\)")
@@ -20,14 +20,7 @@ _ONE = re.compile(r"#(loc\d*)")
 def read(text: str, files: Files) -> list[Statement]:
     """The statements of a module."""
     written = {m[1]: m[2] for line in lines_of(text) if (m := _DEFINED.fullmatch(line))}
-    return resolved(
-        text,
-        files,
-        _AT_END,
-        lambda name: _chain(name, written),
-        lambda line: line.startswith("#loc"),
-        _SHOWN,
-    )
+    return resolved(text, files, "#loc", _AT_END, lambda name: _chain(name, written), _HIDDEN)
 
 
 def _chain(name: str, written: dict[str, str]) -> list[tuple[str, int]]:

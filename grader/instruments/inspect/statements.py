@@ -68,24 +68,25 @@ class Files:
 def resolved(
     text: str,
     files: Files,
+    definition: str,
     at: re.Pattern[str],
     chain_of: Callable[[str], Sequence[tuple[str, int]]],
-    is_definition: Callable[[str], bool],
-    shown: re.Pattern[str],
+    hidden: re.Pattern[str] | None = None,
 ) -> list[Statement]:
-    """The statements of a text whose lines name a location, defined in other lines.
+    """The statements of a text whose lines name a location, which other lines define.
 
     `at` matches the name, of which `chain_of` gives the files and lines, the innermost first.
-    Definitions and empty lines are left out, and of the others what `shown` matches.
+    Lines that begin with `definition` and empty lines are left out, and of the others what `hidden`
+    matches, or what `at` does.
     """
     places: dict[str, Place | None] = {}
     statements = []
     for number, line in enumerate(lines_of(text), 1):
-        if is_definition(line) or not line.strip():
+        if line.startswith(definition) or not line.strip():
             continue
         match = at.search(line)
         if match and match[1] not in places:
             places[match[1]] = files.innermost(chain_of(match[1]))
         place = places[match[1]] if match else None
-        statements.append(Statement(shown.sub("", line).rstrip(), place, number))
+        statements.append(Statement((hidden or at).sub("", line).rstrip(), place, number))
     return statements

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.instruments.profile.read import Place, Profile
+from grader.report.message import sentence
 
 NO_GRADE = "This is no grade. It runs your own program as `python` would, outside of the sandbox."
 MOST_GAPS = 6
@@ -71,7 +72,7 @@ def _waits(profile: Profile) -> list[Sentence]:
     for (name, place), times in sorted(groups.items(), key=lambda each: -sum(each[1])):
         many = "once" if len(times) == 1 else f"{len(times)} times"
         text = f"{name} waits here for the device, {many}, {microseconds(sum(times))} in all."
-        lines.append(Sentence(_capital(text), place, True))
+        lines.append(Sentence(sentence(text), place, True))
     return lines
 
 
@@ -110,7 +111,3 @@ def sample_lines(profiles: Sequence[Profile]) -> list[str]:
         "The program is grader/instruments/profile/samples/gelu.py.",
         f"Kernels for each call: {counts}.",
     ]
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -104,11 +104,10 @@ def shrunk(task: Task, case: Case, most: int) -> Case:
 
     Sizes of which a spec allows a few only stay as they are.
     """
-    classes = [rules for each in task.exercise.sizes.values() for rules in each]
     may_shrink = {
         name
         for name in task.exercise.sizes_names
-        if not all(rules[name].choices is not None for rules in classes)
+        if any(rule.choices is None for rule in task.exercise.rules_of(name))
     }
     while _elements(task, case) > most:
         sizes = {name: size for name, size in case.sizes if name in may_shrink and size > 1}

@@ -9,10 +9,8 @@ from pathlib import Path as FilePath
 
 from grader.evidence import PerformanceEvidence
 from grader.executors.registry import RunnerOptions, Runners, Ways
-from grader.gpu import machine, measured_roofs, nvml
+from grader.gpu import measured_roofs
 from grader.gpu.devices import DeviceName
-from grader.gpu.roofline import Roofs
-from grader.gpu.state import GpuState
 from grader.grading.session import PUBLIC_SEED, selected
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
@@ -112,7 +110,8 @@ def of_these(taken: Readings, exercises: Mapping[str, Exercise], names: list[str
 @contextmanager
 def clock(device: DeviceName = "cuda") -> Iterator[Measure]:
     """The clock, over files that the staff wrote."""
-    kept = _kept_roofs()
+    kept = measured_roofs.kept_here()
+    options = Options(roofs=kept.roofs() if kept else None)
     plans = Sandbox("cpu", Level.limits, kind="plans")
     with plans, trusted_sandbox(device) as trusted:
 
@@ -130,16 +129,6 @@ def clock(device: DeviceName = "cuda") -> Iterator[Measure]:
                     candidate = as_timed(runners, task)
                 except TimingFailed as failed:
                     return PerformanceEvidence(failed.status, str(failed))
-                return measure(candidate, PUBLIC_SEED, trusted=trusted, options=Options(roofs=kept))
+                return measure(candidate, PUBLIC_SEED, trusted=trusted, options=options)
 
         yield timer
-
-
-def _kept_roofs() -> Roofs | None:
-    """The roofs that `grader doctor --gpu` has measured and stored, if it has."""
-    gpu = machine.gpu_properties()
-    state = nvml.observe(gpu.uuid or None) if gpu else None
-    if gpu is None or not isinstance(state, GpuState):
-        return None
-    measured = measured_roofs.load(measured_roofs.identity_of(gpu, state))
-    return measured.roofs() if measured else None

@@ -68,11 +68,11 @@ def test_who_checks_makes_way_between_two_cases_for_whoever_times(tmp_path):
     def check() -> None:
         note(tmp_path, "c")
         while "x" not in marks(tmp_path):
-            with gpus.shared("0"):
+            with gpus.shared_on("cuda"):
                 time.sleep(0.002)
 
     def measure() -> None:
-        with gpus.exclusive("0"):
+        with gpus.exclusive_on("cuda"):
             note(tmp_path, "[")
             time.sleep(0.1)
             note(tmp_path, "]")
@@ -90,7 +90,7 @@ def test_who_checks_makes_way_between_two_cases_for_whoever_times(tmp_path):
 
 def test_a_process_that_is_killed_gives_the_gpu_back(tmp_path):
     def hold() -> None:
-        with gpus.exclusive("0"):
+        with gpus.exclusive_on("cuda"):
             note(tmp_path, "h")
             time.sleep(60)
 
@@ -98,7 +98,7 @@ def test_a_process_that_is_killed_gives_the_gpu_back(tmp_path):
     wait_until(lambda: marks(tmp_path) == "h")
     os.kill(holding, signal.SIGKILL)
     os.waitpid(holding, 0)
-    with gpus.exclusive("0"), pytest.raises(BlockingIOError):
+    with gpus.exclusive_on("cuda"), pytest.raises(BlockingIOError):
         gpus.fcntl.flock(gpus._open("0", "use"), gpus.fcntl.LOCK_SH | gpus.fcntl.LOCK_NB)
 
 
@@ -125,7 +125,10 @@ def test_each_timing_process_has_a_gpu_of_its_own(tmp_path, monkeypatch):
 def test_a_folder_of_somebody_elses_is_not_trusted(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / f"warpgrade-gpus-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(gpus.GpuError, match="expected a folder of one's own"), gpus.exclusive("0"):
+    with (
+        pytest.raises(gpus.GpuError, match="expected a folder of one's own"),
+        gpus.exclusive_on("cuda"),
+    ):
         pass
 
 

@@ -394,7 +394,7 @@ def test_the_verdict_is_not_compared_with_what_a_worker_could_reach(arena: Arena
 def test_state_before_the_run_is_made_privately(arena: Arena, monkeypatch) -> None:
     """A worker that writes while the arena is filled can't make its bytes the state before."""
     view = seen(arena, arena.place([output_slot()])[0])
-    shared = arena.outputs
+    shared = arena.memory.outputs
     original = torch.Tensor.copy_
 
     def interfere(self, *arguments, **named):
@@ -491,7 +491,7 @@ def _permissions(address: int) -> str:
 
 def test_a_tensor_over_a_closed_arena_can_still_be_read():
     arena = Arena(8192, 8192)
-    arena.inputs.fill_(3)
-    kept = arena.inputs
+    arena.memory.inputs.fill_(3)
+    kept = arena.memory.inputs
     arena.close()
     assert int(kept.sum()) == 3 * len(kept)  # a fault would end this process

@@ -122,7 +122,7 @@ class StandInSandbox:
     def _from(self, argument: Argument) -> torch.Tensor:
         """What begins with a tensor, in the arena."""
         arena = self.runner._memory.arena
-        buffer = (arena.inputs, arena.outputs)[argument.buffer]
+        buffer = (arena.memory.inputs, arena.memory.outputs)[argument.buffer]
         return buffer[argument.offset :][: argument.shape[0] * 4 + 4].view(torch.float32)
 
     def close(self) -> None:
@@ -193,7 +193,7 @@ def on_gpu(request: pytest.FixtureRequest) -> Iterator[Arena]:
 
 
 def view(arena: Arena, placed) -> torch.Tensor:
-    buffer = (arena.inputs, arena.outputs)[placed.argument.buffer]
+    buffer = (arena.memory.inputs, arena.memory.outputs)[placed.argument.buffer]
     first = placed.argument.offset // 4
     return buffer.view(torch.float32).as_strided(placed.slot.shape, placed.slot.strides, first)
 
@@ -355,7 +355,7 @@ def test_a_store_past_the_end_is_seen(stand_in) -> None:
 
 def test_an_input_changed_in_spite_of_its_mapping_is_seen(stand_in) -> None:
     with running(stand_in) as runner:
-        stand_in.after_run = lambda: runner._memory.arena.inputs.fill_(0)
+        stand_in.after_run = lambda: runner._memory.arena.memory.inputs.fill_(0)
         result = runner.run(CASE)
     assert result.status is Status.modified_input
     assert len(stand_in.asked) == 1

@@ -60,9 +60,13 @@ class Clock:
         return workload.flops / RATES[workload.dtype]
 
 
-def examined(
-    tmp_path, clock, again=False, gpu=GPU, states=(USUAL, USUAL), taken=(0.0, None)
-) -> str:
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch) -> None:
+    """Roofs are kept in a folder of the test."""
+    monkeypatch.setattr(measured_roofs, "cache_root", lambda: tmp_path)
+
+
+def examined(clock, again=False, gpu=GPU, states=(USUAL, USUAL), taken=(0.0, None)) -> str:
     text = io.StringIO()
     looks, probes = iter(states), iter(taken)
     console = Console(file=text, width=100, color_system=None)
@@ -71,12 +75,12 @@ def examined(
         here.setattr(nvml, "observe", lambda uuid, since: next(looks))
         here.setattr(roofs, "timer", clock)
         here.setattr(gpu_doctor, "share_of_others", lambda: next(probes))
-        examine_gpu(console, again, tmp_path)
+        examine_gpu(console, again)
     return text.getvalue()
 
 
-def test_a_table_shows_each_roof_beside_the_data_sheet(tmp_path):
-    told = examined(tmp_path, Clock())
+def test_a_table_shows_each_roof_beside_the_data_sheet():
+    told = examined(Clock())
     rows = {" ".join(line.split()) for line in told.splitlines()}
     assert "copy 2957 GB/s 3350 GB/s 88 %" in rows
     assert "matmul float32 52.0 TFLOP/s 66.9 TFLOP/s 78 %" in rows
@@ -88,67 +92,68 @@ def test_a_table_shows_each_roof_beside_the_data_sheet(tmp_path):
     assert "NVIDIA H100 data sheet" in told
 
 
-def test_what_is_kept_is_not_measured_again_but_on_demand(tmp_path):
+def test_what_is_kept_is_not_measured_again_but_on_demand():
     clock = Clock()
-    examined(tmp_path, clock)
-    kept, asked = load(IDENTITY, tmp_path), clock.asked
+    examined(clock)
+    kept, asked = load(IDENTITY), clock.asked
     assert kept.sm_mhz == 1980
-    told = examined(tmp_path, clock)
+    told = examined(clock)
     assert clock.asked == asked
     assert "2957 GB/s" in told
     assert "--again" in told
-    examined(tmp_path, Clock(factor=1.1), again=True)
-    assert load(IDENTITY, tmp_path).bandwidth == pytest.approx(2957e9 / 1.1)
+    examined(Clock(factor=1.1), again=True)
+    assert load(IDENTITY).bandwidth == pytest.approx(2957e9 / 1.1)
 
 
-def test_what_was_measured_amid_noise_is_shown_and_not_kept(tmp_path):
+def test_what_was_measured_amid_noise_is_shown_and_not_kept():
     shared = replace(USUAL, processes=(Process(4123, "python3", 60),))
-    told = examined(tmp_path, Clock(), states=(USUAL, shared))
+    told = examined(Clock(), states=(USUAL, shared))
     assert "2957 GB/s" in told
     assert "shared with other processes: python3, pid 4123" in told
     assert "Not kept" in told
-    assert load(IDENTITY, tmp_path) is None
+    assert load(IDENTITY) is None
 
 
 @pytest.mark.parametrize("taken", [(0.48, 0.0), (0.0, 0.48), (0.48, 0.48)])
-def test_roofs_beside_a_load_that_nobody_can_see_are_not_kept(tmp_path, taken):
-    told = examined(tmp_path, Clock(), taken=taken)
+def test_roofs_beside_a_load_that_nobody_can_see_are_not_kept(taken):
+    told = examined(Clock(), taken=taken)
     assert "Somebody else had 48% of the GPU's time." in told and "Not kept" in told
-    assert load(IDENTITY, tmp_path) is None
-    examined(tmp_path, Clock(), taken=(0.01, 0.0))
-    assert load(IDENTITY, tmp_path) is not None
+    assert load(IDENTITY) is None
+    examined(Clock(), taken=(0.01, 0.0))
+    assert load(IDENTITY) is not None
 
 
-def test_a_clock_faster_than_physics_is_not_believed(tmp_path):
-    told = examined(tmp_path, Clock(factor=0.5))
+def test_a_clock_faster_than_physics_is_not_believed():
+    told = examined(Clock(factor=0.5))
     assert "The roofs can't be measured: copy: measured 5914 GB/s" in told
-    assert load(IDENTITY, tmp_path) is None
+    assert load(IDENTITY) is None
 
 
-def test_without_nvml_the_roofs_are_measured_all_the_same(tmp_path):
+def test_without_nvml_the_roofs_are_measured_all_the_same():
     blind = Unobserved(MISSING)
-    told = examined(tmp_path, Clock(), states=(blind, blind))
+    told = examined(Clock(), states=(blind, blind))
     assert "nvidia-ml-py isn't installed" in told
     assert "2957 GB/s" in told
-    assert load(replace(IDENTITY, driver="unknown"), tmp_path) is not None
+    assert load(replace(IDENTITY, driver="unknown")) is not None
 
 
-def test_a_gpu_of_no_data_sheet_is_held_against_its_properties(tmp_path):
+def test_a_gpu_of_no_data_sheet_is_held_against_its_properties():
     gpu = replace(GPU, name="NVIDIA H100 something new")
-    told = examined(tmp_path, Clock(), gpu=gpu)
+    told = examined(Clock(), gpu=gpu)
     assert "worked out from 132 SMs at 1980 MHz" in told
     bare = replace(gpu, clock_hz=0.0, memory_clock_hz=0.0, bus_bits=0)
     assert measured_roofs.peaks_of(bare) is None
     assert measured_roofs.peaks_of(bare, USUAL).flops["float32"] == 132 * 256 * 1.98e9
     blind = Unobserved(MISSING)
-    told = examined(tmp_path, Clock(), again=True, gpu=bare, states=(blind, blind))
+    told = examined(Clock(), again=True, gpu=bare, states=(blind, blind))
     assert "No data sheet is known" in told
 
 
-def test_a_folder_that_cannot_be_written_is_said(tmp_path):
+def test_a_folder_that_cannot_be_written_is_said(tmp_path, monkeypatch):
     file = tmp_path / "file"
     file.write_text("")
-    assert "Not kept: " in examined(file, Clock())
+    monkeypatch.setattr(measured_roofs, "cache_root", lambda: file)
+    assert "Not kept: " in examined(Clock())
 
 
 def test_without_a_gpu_there_is_one_clear_line(monkeypatch):
@@ -164,9 +169,9 @@ def test_again_alone_is_a_mistake():
 
 
 @pytest.mark.gpu
-def test_the_roofs_of_this_gpu_are_measured_and_possible(tmp_path):
+def test_the_roofs_of_this_gpu_are_measured_and_possible():
     text = io.StringIO()
-    found = examine_gpu(Console(file=text, width=100), folder=tmp_path)
+    found = examine_gpu(Console(file=text, width=100))
     assert found is not None, text.getvalue()
     peaks = measured_roofs.peaks_of(machine.gpu_properties())
     assert 0.5 < found.bandwidth / peaks.bandwidth < 1.1

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from grader.emulator import toolchain
 from grader.gpu import measured_roofs
 from grader.gpu.measured_roofs import (
     Identity,
@@ -112,19 +114,26 @@ def test_workloads_fit_the_gpu():
 # --- kept --------------------------------------------------------------------------------------
 
 
-def test_what_is_kept_is_found_again(tmp_path):
-    path = store(KEPT, tmp_path / "new" / "folder")
-    assert load(H100, tmp_path / "new" / "folder") == KEPT
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch) -> Path:
+    """The folder in which roofs are kept."""
+    monkeypatch.setattr(measured_roofs, "cache_root", lambda: tmp_path / "cache")
+    return tmp_path / "cache"
+
+
+def test_what_is_kept_is_found_again():
+    path = store(KEPT)
+    assert load(H100) == KEPT
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("other", [{"uuid": "GPU-5"}, {"driver": "590.1"}])
-def test_another_gpu_or_driver_is_another_file(tmp_path, other):
-    store(KEPT, tmp_path)
+def test_another_gpu_or_driver_is_another_file(other):
+    store(KEPT)
     another = replace(H100, **other)
-    assert load(another, tmp_path) is None
-    path_of(H100, tmp_path).rename(path_of(another, tmp_path))  # and the contents are asked too
-    assert load(another, tmp_path) is None
+    assert load(another) is None
+    path_of(H100).rename(path_of(another))  # and the contents are asked too
+    assert load(another) is None
 
 
 @pytest.mark.parametrize(
@@ -145,33 +154,34 @@ def test_another_gpu_or_driver_is_another_file(tmp_path, other):
         {"uuid": None},
     ],
 )
-def test_a_damaged_file_is_measured_anew(tmp_path, text):
-    path = store(KEPT, tmp_path)
+def test_a_damaged_file_is_measured_anew(text):
+    path = store(KEPT)
     if isinstance(text, dict):
         text = json.dumps(json.loads(path.read_text()) | text)
     path.write_text(text, encoding="latin-1")
-    assert load(H100, tmp_path) is None
+    assert load(H100) is None
 
 
-def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
-    store(KEPT, tmp_path)
+def test_a_write_that_fails_leaves_what_was_there(cache, monkeypatch):
+    store(KEPT)
 
     def fail(*_, **__):
         raise OSError("disk full")
 
-    monkeypatch.setattr(measured_roofs.json, "dump", fail)
+    monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
-        store(replace(KEPT, bandwidth=1.0), tmp_path)
-    assert load(H100, tmp_path) == KEPT
-    assert len(list(tmp_path.iterdir())) == 1
+        store(replace(KEPT, bandwidth=1.0))
+    assert load(H100) == KEPT
+    assert len(list(cache.iterdir())) == 1
 
 
-def test_a_files_name_is_plain_whatever_the_driver_says(tmp_path):
+def test_a_files_name_is_plain_whatever_the_driver_says(cache):
     untrusted = Identity("GPU-../../x", "5 8/0", "")
-    assert path_of(untrusted, tmp_path).parent == tmp_path
-    assert "/" not in path_of(untrusted, tmp_path).name
+    assert path_of(untrusted).parent == cache
+    assert "/" not in path_of(untrusted).name
 
 
 def test_the_folder_is_the_users_cache(monkeypatch, tmp_path):
+    monkeypatch.setattr(measured_roofs, "cache_root", toolchain.cache_root)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert path_of(H100).parent == tmp_path / "warpgrade"

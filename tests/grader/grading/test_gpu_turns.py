@@ -68,8 +68,8 @@ def is_free(name: str = "0", how: int = fcntl.LOCK_EX) -> bool:
 
 def test_who_is_alone_is_so_within_itself_too():
     waited = []
-    with locks.exclusive("0"):
-        with locks.exclusive("0", lambda: waited.append(1)), locks.shared("0"):
+    with locks.exclusive_on("cuda"):
+        with locks.exclusive_on("cuda", lambda: waited.append(1)), locks.shared_on("cuda"):
             assert not is_free() and not is_free(how=fcntl.LOCK_SH)
         assert not is_free(how=fcntl.LOCK_SH)
         assert is_free("1")
@@ -77,31 +77,31 @@ def test_who_is_alone_is_so_within_itself_too():
 
 
 def test_a_share_is_given_back_while_the_same_command_is_alone():
-    with locks.shared("0"):
+    with locks.shared_on("cuda"):
         assert is_free(how=fcntl.LOCK_SH) and not is_free()
-        with locks.exclusive("0"):
+        with locks.exclusive_on("cuda"):
             assert not is_free(how=fcntl.LOCK_SH)
         assert is_free(how=fcntl.LOCK_SH) and not is_free()
     assert is_free()
 
 
 def test_what_fails_under_a_turn_gives_it_back():
-    with pytest.raises(ZeroDivisionError), locks.exclusive("0"):
+    with pytest.raises(ZeroDivisionError), locks.exclusive_on("cuda"):
         _ = 1 / 0
-    assert is_free() and not locks._held["0"].times_exclusive
+    assert is_free() and not locks._held.times_exclusive
 
 
 def test_who_has_to_wait_is_told_once_and_then_has_its_turn(tmp_path):
     ready, waiting = tmp_path / "ready", []
 
     def hold() -> None:
-        with locks.exclusive("0"):
+        with locks.exclusive_on("cuda"):
             ready.touch()
             time.sleep(0.2)
 
     holding = child(hold)
     wait_until(ready.exists)
-    with locks.exclusive("0", lambda: waiting.append(1)):
+    with locks.exclusive_on("cuda", lambda: waiting.append(1)):
         assert not is_free()
     os.waitpid(holding, 0)
     assert waiting == [1]
@@ -172,7 +172,7 @@ def test_a_grader_that_waits_for_the_gpu_says_so(timed, monkeypatch, tmp_path):
     ready, waited = tmp_path / "ready", []
 
     def hold() -> None:
-        with locks.shared("0"):
+        with locks.shared_on("cuda"):
             ready.touch()
             time.sleep(60)
 
@@ -200,7 +200,7 @@ def test_one_process_at_a_time_prepares_to_time(tmp_path):
     wait_until(ready.exists)
     with locks._open("0", "next") as lock, pytest.raises(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    with locks.exclusive("0"), locks.next_on("cuda"):  # who has the GPU waits for nobody
+    with locks.exclusive_on("cuda"), locks.next_on("cuda"):  # who has the GPU waits for nobody
         pass
     with locks.next_on("cpu"):
         pass

@@ -15,7 +15,6 @@ import pytest
 import tests.test_performance as target
 from grader.cases import fixed_case
 from grader.grading.session import Options, Session
-from grader.instruments import rounds
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
@@ -65,9 +64,9 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch, python_sandbox) -> Callable[[str
         monkeypatch.setattr(Stopwatch, "planned", of(source))
         monkeypatch.setattr(Stopwatch, "reference", of(RMSNORM))
 
-    monkeypatch.setattr(rounds, "why_none", lambda: "")
-    monkeypatch.setattr(rounds, "case_of", lambda e, v, seed: fixed_case(e, v, SMALL, seed))
-    monkeypatch.setattr(rounds, "ROUNDS", 3)
+    monkeypatch.setattr(target, "why_none", lambda: "")
+    monkeypatch.setattr(target, "case_of", lambda e, v, seed: fixed_case(e, v, SMALL, seed))
+    monkeypatch.setattr(target, "ROUNDS", 3)
     monkeypatch.setattr(contenders, "MOST_BUFFER_SETS", 4)
     monkeypatch.setattr(target, "Session", partial(Session, options=Options(device="cpu")))
     trusted = lambda *_: contextlib.nullcontext(python_sandbox)  # noqa: E731
@@ -83,7 +82,7 @@ def submission(folder: Path, source: str = SOLUTION) -> Path:
 
 
 def test_without_a_gpu_all_is_skipped_with_the_reason(run, monkeypatch):
-    monkeypatch.setattr(rounds.machine, "gpu_name", lambda: None)
+    monkeypatch.setattr(target.machine, "gpu_name", lambda: None)
     ran = run("-k", "rmsnorm-triton")
     assert ran.code == 0
     assert "timing needs an NVIDIA GPU; there is none here" in ran.out
@@ -98,7 +97,7 @@ def test_a_group_has_the_student_the_solution_torch_and_torch_compile():
     softmax = EXERCISES["softmax"].model_copy()
     softmax.belongs_to(ROOT / "nowhere")
     task = Task(softmax, softmax.variants["triton"])
-    assert rounds.kernels_of(task) == ["student", "torch", "torch.compile"]
+    assert target.kernels_of(task) == ["student", "torch", "torch.compile"]
 
 
 def test_rounds_are_compared_stored_and_written_as_json(run, on_the_cpu, tmp_path):
@@ -174,7 +173,7 @@ class Stands:
 
 
 def test_every_round_is_judged_once_before_the_next_one_or_in_the_end():
-    timed = rounds.Rounds(replays := Stands())
+    timed = target.Rounds(replays := Stands())
     for _ in range(2):
         timed.prepare()
         timed.run()

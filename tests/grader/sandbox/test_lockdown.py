@@ -95,7 +95,7 @@ done.wait()
     assert alone(with_filter, lines) == ["PermissionError"]
 
 
-@pytest.mark.parametrize("device", ["interpreter", "cuda"])
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_no_file_that_may_be_read_is_changed_by_a_request_to_its_file_system(device, tmp_path):
     """Neither its flags nor its other attributes; blocking and closing are no such requests."""
     skip_unless(Level.landlock)

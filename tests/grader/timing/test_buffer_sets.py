@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from grader.cases import Case, oracle
-from grader.cases.arena import Arena
+from grader.sandbox.memfd import Memfds
 from grader.spec import Scalar, load_all
 from grader.status import Status
 from grader.timing.buffer_sets import BufferSets, Layout, buffer_sets_that_fit
@@ -47,7 +47,7 @@ class Bench:
         )
         case = Case(tuple(SIZES[name].items()), dtype, 7, "normal", scalars=scalars)
         self.layout = Layout.of(self.exercise, self.variant, case)
-        self.arena = Arena(*self.layout.bytes(count))
+        self.arena = Memfds(*self.layout.bytes(count))
         self.sets = GradedBufferSets(self.arena, self.exercise, self.variant, case, count)
         self.own = oracle.load(self.exercise.oracle).own
 

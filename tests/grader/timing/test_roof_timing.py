@@ -6,12 +6,12 @@ import itertools
 import statistics
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 import torch
 
 from grader.cases import gpu_memory
-from grader.cases.arena import Arena
 from grader.gpu.machine import gpu_properties
 from grader.gpu.measured_roofs import (
     DTYPES,
@@ -22,6 +22,7 @@ from grader.gpu.measured_roofs import (
     matrix_workload,
     peaks_of,
 )
+from grader.sandbox.memfd import Memfds
 from grader.timing import contenders, roofs
 from grader.timing.buffer_sets import BufferSets, Layout
 from grader.worker import baselines
@@ -64,9 +65,9 @@ def test_a_workload_keeps_its_worker_and_its_buffers(seconds_of, monkeypatch):
 
     def counted(*arguments):
         made.append(arguments)
-        return Arena(*arguments)
+        return Memfds(*arguments)
 
-    monkeypatch.setattr(contenders, "Arena", counted)
+    monkeypatch.setattr(contenders, "Memfds", counted)
     product = matrix_workload("float32", 32)
     for workload in (product, product, COPY, product):
         seconds_of(workload)
@@ -105,7 +106,7 @@ def test_the_vendors_product_takes_views_of_shared_memory():
         ("float32", "bfloat16"), (baselines.matmul, baselines.matmul_tf32)
     ):
         layout = Layout.of_inputs(roofs._inputs(matrix_workload(dtype, 24)))
-        with Arena(*layout.bytes(2)) as memory:
+        with closing(Memfds(*layout.bytes(2))) as memory:
             sets = BufferSets(memory, layout, 2)
             sets.fill([0, 1])
             a, b = (view for _, view in sets._views(1, "input"))
@@ -149,7 +150,7 @@ def test_memory_that_cannot_be_shared_is_one_line(seconds_of, monkeypatch):
     def refused(*_):
         raise GpuMemoryError("exporting: CUDA_ERROR_NOT_SUPPORTED")
 
-    monkeypatch.setattr(contenders, "Arena", refused)
+    monkeypatch.setattr(contenders, "Memfds", refused)
     assert "exporting: CUDA_ERROR_NOT_SUPPORTED" in failure(seconds_of, COPY)
 
 

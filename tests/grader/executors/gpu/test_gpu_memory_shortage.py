@@ -61,7 +61,7 @@ def scripted(monkeypatch) -> Scripted:
 
 def test_what_passes_alone_was_short_of_memory_that_others_had(scripted: Scripted) -> None:
     one, alone = scripted(FULL, RIGHT)
-    with locks.shared("0"):
+    with locks.shared_on("cuda"):
         assert one.run(CASE).verdict.passed
         assert not locks.is_exclusive_on("cuda")
     assert alone == [False, True]
@@ -85,7 +85,7 @@ def test_where_programs_that_take_no_turns_have_the_memory_nothing_is_known(
 
 def test_who_is_alone_already_is_believed(scripted: Scripted) -> None:
     one, alone = scripted(FULL)
-    with locks.exclusive("0"):
+    with locks.exclusive_on("cuda"):
         assert one.run(CASE) is FULL
     assert alone == [True]
 
@@ -111,8 +111,7 @@ HOARD = """
 import fcntl, time, torch
 from grader.gpu import locks
 
-name = locks.here()
-with locks.shared(name), locks._open(name, "turn") as turn:
+with locks.shared_on("cuda"), locks._open(locks.here(), "turn") as turn:
     kept = torch.empty(torch.cuda.mem_get_info()[0] - (16 << 20), dtype=torch.uint8, device="cuda")
     print("ready", flush=True)
     while True:

@@ -358,7 +358,7 @@ class _Silu:
         pass
 
     def _view(self, argument: Argument) -> torch.Tensor:
-        memory = (self._arena.inputs, self._arena.outputs)[argument.buffer]
+        memory = (self._arena.memory.inputs, self._arena.memory.outputs)[argument.buffer]
         typed = memory[argument.offset % 2 :].view(getattr(torch, argument.dtype.name))
         first = argument.offset // typed.dtype.itemsize
         return typed.as_strided(argument.shape, argument.strides, first)

@@ -122,7 +122,7 @@ def test_memory_that_no_call_has_written_holds_no_earlier_results(gpu: FakeGpu, 
         assert timed.adopt(tensors.document(kernels, *steps)).code is Code.ok
         assert timed.arrange(1).code is Code.ok
         for _ in range(2):
-            tensors.arena.outputs[:] = 0
+            tensors.arena.memory.outputs[:] = 0
             timed.replays()
             assert not any(map(_is_number, _raw(tensors, 3)))
 
@@ -131,7 +131,7 @@ def test_memory_that_was_allocated_holds_nothing_in_a_judged_call(gpu: FakeGpu, 
     with placed(1) as tensors:
         own = View(tensors.own(32), "float32", (8,), (1,))
         document = tensors.document(kernels, Copy("copy", tensors.view(1), own))
-        tensors.arena.outputs[:] = 0
+        tensors.arena.memory.outputs[:] = 0
         with Executor(gpu, tensors) as executor:
             assert executor.execute(document).code is Code.ok
         assert not any(map(_is_number, _raw(tensors, 1)))
@@ -149,7 +149,7 @@ def test_uploads_are_those_of_the_set(gpu: FakeGpu, kernels: Kernels) -> None:
         for order in ((4, 1), (3, 0, 2)):
             assert timed.arrange(*order).code is Code.ok
             for _ in range(2):
-                tensors.arena.outputs[:] = 0
+                tensors.arena.memory.outputs[:] = 0
                 timed.replays()
                 for number in order:
                     wanted = (torch.arange(8.0) + 8 * number).tolist()
@@ -213,5 +213,5 @@ def _is_number(value: float) -> bool:
 def _raw(tensors: Tensors, number: int) -> list[float]:
     """What a tensor holds, whatever is around it."""
     argument = tensors.arguments[number]
-    data = tensors.arena.outputs[argument.offset : argument.offset + 32]
+    data = tensors.arena.memory.outputs[argument.offset : argument.offset + 32]
     return data.view(torch.float32).tolist()

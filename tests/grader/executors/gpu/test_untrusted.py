@@ -201,7 +201,7 @@ def test_what_came_before_a_step_that_is_refused_is_over(gpu: FakeGpu, tensors: 
         assert executor.execute(one_step(*steps)).code is Code.bad_request
         if tensors.arena.on_gpu:
             start = tensors.arguments[1].allocation[0]
-            assert tensors.arena.outputs[start : start + 8].tolist() == [7] * 8
+            assert tensors.arena.memory.outputs[start : start + 8].tolist() == [7] * 8
 
 
 def test_rows_of_nothing_are_done_at_once(gpu: FakeGpu, tensors: Tensors) -> None:
