@@ -21,9 +21,6 @@ from .toolchain import Toolchain
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 _LINK = "-Wl,--emit-relocs,-z,now,-z,relro,-z,noexecstack"
-# The largest library last: before one that is linked only as needed, as g++ asks for libgcc_s, ld
-# copies all symbols that it knows.
-_LIBRARIES = ("-nodefaultlibs", "-lgcc_s", "-lgcc", "-lc", "-lm", "-lstdc++")
 # Above every function's size: dropped functions keep their debugging information, at addresses from
 # 0 on, which must not be those of linked functions. Also above a planner's addresses, so that an
 # address identifies the program.
@@ -99,7 +96,7 @@ class Linker:
     def _link(self, program: str, *parts: str, ours: Path | None = None) -> Linked:
         done = self.run(
             *(self.toolchain.compiler, "-pie", _LINK, *parts),
-            *(ours or self.toolchain.prebuilt(program), "-o", program, *_LIBRARIES),
+            *(ours or self.toolchain.prebuilt(program), "-o", program),
         )
         if done.returncode:
             raise LinkError(done.stderr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import threading
@@ -124,15 +123,6 @@ def test_lines_hold_with_carriage_returns_and_a_byte_order_mark(make: Make) -> N
 def test_the_same_source_gives_the_same_executable(make: Make) -> None:
     first = make(TWICE).executable.read_bytes()
     assert make(TWICE).executable.read_bytes() == first
-
-
-def test_no_library_is_linked_only_as_needed_behind_the_largest(make: Make) -> None:
-    """For such a library the linker copies all symbols that it knows."""
-    made = make(TWICE)
-    for program in (made.executable, made.executor):
-        read = subprocess.check_output(["readelf", "-d", str(program)], text=True)
-        names = re.findall(r"NEEDED.*\[(lib\w+)", read)
-        assert names == ["libgcc_s", "libc", "libm", "libstdc"], program
 
 
 def test_a_file_name_that_a_compiler_could_misread_is_only_a_name(make: Make) -> None:
