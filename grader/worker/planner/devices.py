@@ -20,6 +20,8 @@ _SAID_OF_NONE = (
     "Torch not compiled with CUDA enabled",
     "No CUDA GPUs are available",
     "Found no NVIDIA driver",
+    "CUDA error: CUDA driver version is insufficient",  # so torch's CUDA build, without a driver
+    "CUDA error: no CUDA-capable device is detected",
 )
 MOST_WORDS = 200  # of torch's message
 
@@ -78,6 +80,5 @@ def missing(error: BaseException) -> str:
         return f"torch._C.{error.name}"
     if not message.startswith(_SAID_OF_NONE):
         return ""
-    return (
-        f"a part of torch that asks the GPU itself (torch says: {message[:MOST_WORDS].rstrip('.')})"
-    )
+    said = message.partition("\n")[0][:MOST_WORDS].rstrip(".")
+    return f"a part of torch that asks the GPU itself (torch says: {said})"

@@ -1,7 +1,8 @@
 """Inline assembly of kernels (tl.inline_asm_elementwise): float32 arithmetic on single elements.
 
-Everything that isn't in the table below is NotModelled. The semantics are those of NVIDIA's "PTX
-ISA"; `.ftz` flushes nothing, and `.approx` is exact but for tanh, whose result has 16 bits.
+Waits for other grids, which Triton writes so up to 3.7, do nothing: those grids have ended.
+Everything else that isn't in the table below is NotModelled. The semantics are those of NVIDIA's
+"PTX ISA"; `.ftz` flushes nothing, and `.approx` is exact but for tanh, whose result has 16 bits.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from .errors import NotModelled
 from .ir import Op
 from .registry import Run, operation
 from .scanning import STRING
+from .structure import defined
 
 
 def _tanh(x: np.ndarray) -> np.ndarray:
@@ -34,6 +36,7 @@ _FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
 _OPCODE = re.compile(r"(\w+)(?:\.(?:rn|approx|full))?(?:\.ftz)?\.[bf]32")
 _REGISTERS = re.compile(r"\.reg\s*\.[bf]32\s+([\w, ]+)")
 _CONSTANT = re.compile(r"0[fF]([0-9a-fA-F]{8})")
+_OF_GRIDS = re.compile(r"griddepcontrol\.(?:wait|launch_dependents) ?;")
 _NOT_TEXT = re.compile(r"//.*?(?:\\0A|$)|\\0[9AD]")  # comments, and white space as MLIR escapes it
 
 
@@ -42,6 +45,9 @@ def _assembly(op: Op) -> Run:
     kinds = [each.kind for each in (*op.types, *op.operand_types)]
     quoted = STRING.search(op.text)
     text = " ".join(_NOT_TEXT.sub(" ", quoted[0][1:-1] if quoted else "").split())
+    if _OF_GRIDS.fullmatch(text) and kinds == ["i32"]:
+        nothing = np.zeros((1, *op.types[0].shape), np.int32)
+        return defined(op, lambda _: nothing)
     given = op.attributes.get("constraints"), op.attributes.get("packed_element"), set(kinds)
     if len(op.types) != 1 or given != (",".join(["=f", *"f" * (len(kinds) - 1)]), 1, {"f32"}):
         raise _lacking(text)

@@ -25,14 +25,20 @@ def enclosed(text: str, start: int) -> tuple[str, int]:
 
 
 def split_types(text: str) -> tuple[str, str]:
-    """The text before and behind the last ` : ` outside of brackets and quotes."""
+    """The text before and behind the last ` : ` outside of brackets and quotes.
+
+    An operation without operands may have ` -> ` alone, which begins the second text.
+    """
     place = text.rfind(" : ")
     if place < 0:
         return (text, "") if not text.startswith(": ") else ("", text[2:])
     if "}" not in text[place:] and '"' not in text[place:]:
         return text[:place], text[place + 3 :]
     parts = split_list(text, " : ")
-    return (" : ".join(parts[:-1]), parts[-1]) if len(parts) > 1 else (text, "")
+    if len(parts) > 1:
+        return " : ".join(parts[:-1]), parts[-1]
+    before, *results = split_list(text, " -> ")
+    return (before, f"-> {results[0]}") if len(results) == 1 else (text, "")
 
 
 def split_arrow(text: str) -> tuple[str, str, str]:

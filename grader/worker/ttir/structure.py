@@ -50,8 +50,8 @@ def _keeping_pairs(op: Op, move: Move, expanded: int | None = None) -> Run:
     return run
 
 
-def _defined(op: Op, make: Callable[[State], np.ndarray]) -> Run:
-    """An operation without operands."""
+def defined(op: Op, make: Callable[[State], np.ndarray]) -> Run:
+    """An operation without operands, whose value `make` gives."""
     out = op.results[0]
 
     def run(state: State, frame: Frame) -> None:
@@ -112,7 +112,7 @@ def _constant(op: Op) -> Run:
         value = _elements(dense[1].strip() if dense else text, op.types[0])
     except (ValueError, OverflowError):
         raise MalformedIR(f"the constant {text[:60]}") from None
-    return _defined(op, lambda state: value)
+    return defined(op, lambda state: value)
 
 
 @operation("ub.poison")
@@ -132,13 +132,13 @@ def _poison(op: Op) -> Run:
 @operation("tt.get_program_id")
 def _program_id(op: Op) -> Run:
     axis = "xyz".index(op.text.strip()[0])
-    return _defined(op, lambda state: state.ids[axis])
+    return defined(op, lambda state: state.ids[axis])
 
 
 @operation("tt.get_num_programs")
 def _number_of_programs(op: Op) -> Run:
     axis = "xyz".index(op.text.strip()[0])
-    return _defined(op, lambda state: np.array([state.execution.grid[axis]], np.int32))
+    return defined(op, lambda state: np.array([state.execution.grid[axis]], np.int32))
 
 
 @operation("tt.make_range")
@@ -147,7 +147,7 @@ def _make_range(op: Op) -> Run:
     if end - start != op.types[0].size:
         raise MalformedIR("a range of another length")
     value = np.arange(start, end, dtype=np.int64).astype(np.int32)[None]
-    return _defined(op, lambda state: value)
+    return defined(op, lambda state: value)
 
 
 # --- shapes -------------------------------------------------------------------------------------

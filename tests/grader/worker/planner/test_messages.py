@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import triton.language as tl
 
@@ -62,19 +64,21 @@ def test_an_error_of_the_launchers_own_stays_as_it_is(planning, tmp_path):
     [
         (
             "torch.cuda.CUDAGraph()",
-            "without a GPU, torch.cuda.CUDAGraph can't be judged: launch the kernels directly",
+            r"torch\.cuda\.CUDAGraph",
         ),
         (
             "torch._C._cuda_getCurrentBlasHandle()",
-            "without a GPU, torch._C._cuda_getCurrentBlasHandle can't be judged: launch the "
-            "kernels directly",
+            # torch's build for CPUs lacks it, the other one looks for a driver.
+            r"(torch\._C\._cuda_getCurrentBlasHandle|a part of torch that asks the GPU itself .*)",
         ),
     ],
 )
 def test_what_has_no_counterpart_is_named_without_a_class_of_ours(planning, tmp_path, line, said):
     refused = planning.plan(tmp_path, "import torch\n" + ENTRY.format(line), PAIR)
 
-    assert (refused["code"], refused["told"], refused["message"]) == ("not_modelled", True, said)
+    assert (refused["code"], refused["told"]) == ("not_modelled", True)
+    said = f"without a GPU, {said} can't be judged: launch the kernels directly"
+    assert re.fullmatch(said, refused["message"])
     assert "Unsupported" not in refused["detail"]
 
 

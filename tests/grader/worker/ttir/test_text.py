@@ -94,6 +94,18 @@ def test_what_isnt_modelled_is_named(lines, what):
         _run(_kernel(*lines))
 
 
+def test_waits_for_other_grids_as_inline_assembly_change_nothing():
+    words = '{constraints = "=r", packed_element = 1 : i32, pure = false} -> i32'
+    _run(
+        _kernel(
+            f'%a = tt.elementwise_inline_asm "griddepcontrol.wait; // dummy $0" {words}',
+            f'%b = tt.elementwise_inline_asm "griddepcontrol.launch_dependents;" {words}',
+        )
+    )
+    with pytest.raises(NotModelled, match="inline assembly"):
+        _run(_kernel(f'%a = tt.elementwise_inline_asm "bar.sync 0;" {words}'))
+
+
 def test_recursion_is_bounded():
     function = "tt.func private @f(%a: i32) -> i32 {\n%b = tt.call @f(%a) : (i32) -> i32\n"
     function += "tt.return %b : i32\n}\n"
