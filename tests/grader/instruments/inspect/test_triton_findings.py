@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -351,8 +352,11 @@ def test_float_bool_and_pointer_arguments_are_compiled_as_launched(shown: Shown)
 def test_a_helper_function_of_the_file_keeps_its_own_line(shown: Shown):
     kernel, found = shown.look("with_helper")
     assert [each.kind for each in at(found, shown.line("read", 1))] == ["wide"]
-    exponentials = [each for each in kernel.sass if each.opcode == "MUFU.EX2"]
-    assert {each.place.line for each in exponentials} == {shown.line("with_helper", 2)}
+    exponentials = [each.place for each in kernel.sass if each.opcode == "MUFU.EX2"]
+    if version("triton") < "3.8":  # it doesn't say where functions of its library are inlined
+        assert {*exponentials} == {None}
+    else:
+        assert {place.line for place in exponentials} == {shown.line("with_helper", 2)}
 
 
 def test_each_configuration_of_a_tuned_kernel_can_be_chosen(shared_sandbox: Sandbox):
