@@ -20,6 +20,7 @@ from grader.cli import app, console, doctor
 from grader.cli.doctor import Finding
 from grader.evidence import PartEvidence
 from grader.executors.cuda import cuda_build
+from grader.gpu import measured_roofs
 from grader.instruments import bench_report, bench_table
 from grader.report import narrow
 from grader.scoring.score import score
@@ -215,7 +216,8 @@ def test_the_doctor_of_the_gpu_breaks_nothing(width, tmp_path, monkeypatch):
             test_gpu_doctor, "Console", lambda **given: made(**(given | {"width": columns}))
         )
         folder = tmp_path / str(columns)
-        text = test_gpu_doctor.examined(folder, test_gpu_doctor.Clock())
+        monkeypatch.setattr(measured_roofs, "cache_root", lambda: folder)
+        text = test_gpu_doctor.examined(test_gpu_doctor.Clock())
         monkeypatch.setattr(test_gpu_doctor, "Console", made)
         return text.replace(str(folder), "FOLDER")
 

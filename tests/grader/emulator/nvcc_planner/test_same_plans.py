@@ -111,7 +111,7 @@ def given(parameters: Sequence[str]) -> list[Argument]:
 
 
 # A kernel of which the emulator knows each launch by a name of its own, or with its own words.
-ONE_FOR_NVCC = ("kept_between_calls", "streams", "too_many_threads")
+ONE_FOR_NVCC = ("kept_between_calls", "streams", "too_many_threads", "waits_of_the_host")
 
 
 @pytest.mark.parametrize("entry", PARAMETERS)

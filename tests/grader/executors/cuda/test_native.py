@@ -118,7 +118,8 @@ def test_what_is_expected_is_begun_in_the_background(monkeypatch) -> None:
 
 
 def test_what_is_expected_but_not_asked_for_leaves_no_compiler() -> None:
-    with Session(ROOT / "reference", EXERCISES, Options(device="cpu")) as session:
+    options = Options(device="cpu", keeps_builds=False)
+    with Session(ROOT / "reference", EXERCISES, options) as session:
         session.begin_building([Task(TRANSPOSE, TRANSPOSE.variants["cuda_v4"])])
         session.runners.programs.wait()
         buildings = list(session.runners.programs._building.values())

@@ -487,7 +487,7 @@ def test_more_launches_than_a_plan_has_are_a_launch_error_with_advice(graded) ->
         ("def silu(x, out):\n    yield launch(x, out)", "`silu` is a generator"),
         (
             "def silu(x, out):\n    out = torch.empty_like(x)\n    launch(x, out)\n    return out",
-            "What the entry returns is not looked at.",
+            "store into the `out` that the entry gets.",
         ),
     ],
 )
