@@ -94,6 +94,8 @@ def _child(value: Any, step: str | int) -> Any:
 
 def read_document(path: Path) -> Document:
     """The file as data and lines. Raises SpecError where it isn't a YAML mapping."""
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe has no end
+        raise SpecError([f"{path}: can't be read: expected a file, got a pipe or a device"])
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import operator
+import os
 from pathlib import Path
 from typing import Any
 
@@ -977,6 +978,9 @@ def test_a_file_that_is_missing_or_not_text_says_so(tmp_path):
     (tmp_path / "binary.yaml").write_bytes(b"title: \xff\xfe")
     with pytest.raises(SpecError, match=r"binary\.yaml: can't be read: not UTF-8"):
         load(tmp_path / "binary.yaml")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(SpecError, match=r"pipe\.yaml: can't be read: expected a file, got a pipe"):
+        load(tmp_path / "pipe.yaml")
 
 
 def test_a_memory_case_needs_a_dtype_only_where_there_are_several(write):
