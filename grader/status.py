@@ -16,7 +16,10 @@ class Status(str, Enum):
     headline: str
 
     def __new__(cls, value: str, headline: str = "") -> Status:
-        """A member. Looking one up, as in `Status("passed")`, type checkers take for this call."""
+        """Make a member; `headline` has a default for type checkers alone.
+
+        They also take a look-up, such as `Status("passed")`, for this call.
+        """
         member = str.__new__(cls, value)
         member._value_, member.headline = value, headline
         return member

@@ -20,7 +20,8 @@ _SAID_OF_NONE = (
     "Torch not compiled with CUDA enabled",
     "No CUDA GPUs are available",
     "Found no NVIDIA driver",
-    "CUDA error: CUDA driver version is insufficient",  # so torch's CUDA build, without a driver
+    # torch's build for CUDA says these where there is no driver, or no GPU:
+    "CUDA error: CUDA driver version is insufficient",
     "CUDA error: no CUDA-capable device is detected",
 )
 MOST_WORDS = 200  # of torch's message
