@@ -75,7 +75,10 @@ def read(output: str, file: str, lines: Sequence[str]) -> list[CompileError]:
 
 
 def _at_end(lines: Sequence[str], line: int | None, at: int, text: str) -> tuple[int | None, str]:
-    """The line and the text of an error in column `at`: g++ misses a line's end at the next one."""
+    """The line and the text of an error in column `at`.
+
+    g++ tells a missing `;` at the start of the next line. The line that lacks it is returned.
+    """
     lacks = _LACKS.fullmatch(text)
     above = [n for n in range(1, line or 1) if lines[n - 1].partition("//")[0].strip()]
     if line is None or not lacks or not above or lines[line - 1][: at - 1].strip():
