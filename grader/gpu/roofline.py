@@ -32,6 +32,10 @@ ROUNDED = 1.03  # bandwidth is published in two or three digits
 REACHED_BY_COPY = 0.88
 REACHED_BY_MATMUL = 0.80
 
+# A kernel whose accesses waste less than this is told of something else.
+ENOUGH_OF_A_SECTOR = 24.0  # bytes used of 32
+ONCE = 1.2  # reads per element
+
 Bound = Literal["memory", "compute"]
 
 
@@ -108,6 +112,18 @@ class Place:
     def fraction(self) -> float:
         """Fraction of the roof, above 1 where a measured roof was exceeded."""
         return self.reached / self.roof
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How a kernel's accesses used memory, counted without a GPU.
+
+    `useful` has the bytes used of a sector's 32, by "load" and "store"; `reads` how often an
+    element of an input is read, by the input's name.
+    """
+
+    useful: Mapping[str, float]
+    reads: Mapping[str, float]
 
 
 def peaks(device_name: str) -> Peaks | None:
@@ -207,24 +223,26 @@ def place(
 
 # Each from this share of the attainable on; the first that holds.
 _Advice = tuple[tuple[float, str], ...]
+_NEIGHBOURS = "let neighbouring threads touch neighbouring addresses, in loads and in stores: "
+_IN_FLIGHT = "keep more bytes in flight: 16 bytes per load and thread, larger blocks or more warps"
+_ON_EVERY_SM = "start enough blocks for every SM, and look for long loops that wait for one load"
+_LEAST_BYTES = 0.97
 _MEMORY_ADVICE: _Advice = (
-    (0.97, "only fewer bytes make it faster now: fuse it with the kernel before or after it"),
     (
-        0.80,
-        "keep more bytes in flight: 16 bytes per load and thread, larger blocks or more warps",
+        _LEAST_BYTES,
+        "only fewer bytes make it faster now: fuse it with the kernel before or after it",
     ),
+    (0.80, _IN_FLIGHT),
     (
         0.40,
-        "read every element once: keep what is needed again in registers or shared memory, and "
-        "count the loads per input",
+        "count the loads per input: an element that is read again belongs in registers or shared "
+        "memory; if each is read once, keep more bytes in flight, 16 per load and thread",
     ),
-    (
-        0.12,
-        "let neighbouring threads touch neighbouring addresses, in loads and in stores: memory "
-        "moves sectors of 32 bytes, needed or not",
-    ),
-    (0.0, "start enough blocks for every SM, and look for long loops that wait for one load"),
+    (0.12, _NEIGHBOURS + "memory moves sectors of 32 bytes, needed or not"),
+    (0.0, _ON_EVERY_SM),
 )
+# The same below _LEAST_BYTES, where its accesses were counted and none is wasted.
+_SPARING_ADVICE: _Advice = ((0.12, _IN_FLIGHT), (0.0, _ON_EVERY_SM))
 _MATRIX_ADVICE: _Advice = (
     (0.97, "it is as fast as the vendor's library: nothing cheap is left"),
     (
@@ -255,12 +273,33 @@ _SCALAR_ADVICE: _Advice = (
 )
 
 
-def advice(placed: Place) -> str:
-    """The next thing to try, as a clause without a capital and a full stop."""
-    computing = _SCALAR_ADVICE if placed.dtype == "float32" else _MATRIX_ADVICE
-    steps = _MEMORY_ADVICE if placed.bound == "memory" else computing
+def advice(placed: Place, counted: Counted | None = None) -> str:
+    """The next thing to try, as a clause without a capital and a full stop.
+
+    With counts, a kernel bound by memory is told what it wastes, or that it wastes nothing.
+    """
     share = placed.fraction / placed.attainable
+    if placed.bound != "memory":
+        steps = _SCALAR_ADVICE if placed.dtype == "float32" else _MATRIX_ADVICE
+    elif counted is None or share >= _LEAST_BYTES:
+        steps = _MEMORY_ADVICE
+    elif wasteful := _waste(counted):
+        return wasteful
+    else:
+        steps = _SPARING_ADVICE
     return next(text for least, text in steps if share >= least)
+
+
+def _waste(counted: Counted) -> str:
+    """What a kernel's accesses waste most, as advice; "" where they waste little."""
+    access, useful = min(counted.useful.items(), key=lambda each: each[1], default=("", 32.0))
+    if useful < ENOUGH_OF_A_SECTOR:
+        return f"{_NEIGHBOURS}its {access}s use {useful:.3g} of a sector's 32 bytes"
+    name, times = max(counted.reads.items(), key=lambda each: each[1], default=("", 1.0))
+    if times > ONCE:
+        kept = "keep what is needed again in registers or shared memory"
+        return f"read every element once: those of {name} are read {times:.2g} times; {kept}"
+    return ""
 
 
 def _published(rates: Rates, sm_clocks: float) -> dict[str, float]:

@@ -87,12 +87,16 @@ def _exercise(
                 "not_attempted": "" if is_attempted else summary.not_attempted(variant),
                 "messages": messages,
                 "timing": _timing(observed.performance) if observed else "",
-                "roofline": performance.sentences(observed.performance) if observed else [],
+                "roofline": _roofline(observed) if observed else [],
                 "memory": summary.memory_rows(observed) if observed else [],
                 "printed": summary.printed(observed) if observed else [],
             }
         )
     return {"score": exercise, "points": summary.exercise_points(exercise), "variants": variants}
+
+
+def _roofline(observed: VariantEvidence) -> list[str]:
+    return performance.sentences(observed.performance, memory=observed.memory)
 
 
 def _timing(timed: PerformanceEvidence | None) -> str:

@@ -6,20 +6,26 @@ import math
 import re
 from dataclasses import replace
 
-from grader.evidence import PerformanceEvidence
-from grader.gpu.roofline import Place, Roofs, advice, peaks, place
+from grader.evidence import MemoryEvidence, PerformanceEvidence
+from grader.gpu.roofline import Counted, Place, Roofs, advice, peaks, place
 from grader.sandbox.untrusted import one_line
 
 
-def sentences(timed: PerformanceEvidence | None, roofs: Roofs | None = None) -> list[str]:
+def sentences(
+    timed: PerformanceEvidence | None,
+    roofs: Roofs | None = None,
+    memory: MemoryEvidence | None = None,
+) -> list[str]:
     """One for each timed case, by the data sheet of its GPU unless `roofs` are given; clean text.
+
+    What to try next follows from how the kernel used `memory`, where that was counted.
 
     'moves 268 MB in 93.1 us: 2884 GB/s, 86 % of what this GPU's memory gives at most, where a copy
     beside it reaches 88 %; bound by memory. Next: keep more bytes in flight ...'
     """
     lines = []
     for each in timed.every if timed else ():
-        if sentence := _sentence(each, roofs):
+        if sentence := _sentence(each, roofs, _counted(memory)):
             case = f"{each.case}: " if timed and timed.further else ""
             lines.append(one_line(case + sentence))
     return lines
@@ -73,7 +79,7 @@ def speed(timed: PerformanceEvidence, standing: Place | None) -> str:
     return f"{timed.bytes / took / 1e3:.0f} GB/s" if timed.bytes else ""
 
 
-def _sentence(timed: PerformanceEvidence, roofs: Roofs | None) -> str:
+def _sentence(timed: PerformanceEvidence, roofs: Roofs | None, counted: Counted | None) -> str:
     standing = placed(timed, roofs)
     reached = speed(timed, standing)
     if not reached:
@@ -88,7 +94,18 @@ def _sentence(timed: PerformanceEvidence, roofs: Roofs | None) -> str:
     share = f"{100 * standing.fraction:.0f} % of {_roof(standing, roofs)}"
     if _of_copy(timed) and standing.bound == "memory" and not (roofs and roofs.is_measured):
         share += f", where a copy beside it reaches {100 * standing.attainable:.0f} %"
-    return f"{start}, {share}; bound by {_bound(standing)}. Next: {advice(standing)}."
+    return f"{start}, {share}; bound by {_bound(standing)}. Next: {advice(standing, counted)}."
+
+
+def _counted(memory: MemoryEvidence | None) -> Counted | None:
+    """What advice needs of the counts; None where nothing was counted."""
+    if memory is None or not memory.metrics:
+        return None
+    by_kind: dict[str, dict[str, float]] = {}
+    for metric in memory.metrics:
+        kind, _, of = metric.name.partition(".")
+        by_kind.setdefault(kind, {})[of] = metric.value
+    return Counted(by_kind.get("useful_bytes_per_sector", {}), by_kind.get("reads", {}))
 
 
 def _of_copy(timed: PerformanceEvidence) -> float | None:

@@ -338,7 +338,7 @@ def _detail(detail: str, console: Console, verbose: bool, most: int, is_list: bo
 def _timing(observed: VariantEvidence, console: Console) -> None:
     """How near to which roof the variant came, where it was timed."""
     timed = observed.performance
-    for index, sentence in enumerate(performance.sentences(timed)):
+    for index, sentence in enumerate(performance.sentences(timed, memory=observed.memory)):
         if timed and not index:
             _heading(console, observed, f" on {timed.device}")
         _indented(console, sentence)

@@ -6,6 +6,7 @@ import pytest
 
 from grader.gpu import datasheets
 from grader.gpu.roofline import (
+    Counted,
     Place,
     RooflineError,
     Roofs,
@@ -256,7 +257,7 @@ def advised(bound, fraction, dtype="float16", attainable=1.0) -> str:
     [
         ("memory", 1.04, "float32", "only fewer bytes"),
         ("memory", 0.85, "float32", "bytes in flight"),
-        ("memory", 0.45, "float32", "every element once"),
+        ("memory", 0.60, "float32", "count the loads per input"),
         ("memory", 0.20, "float32", "neighbouring"),
         ("memory", 0.01, "float32", "every SM"),
         ("compute", 0.99, "float16", "vendor's library"),
@@ -276,6 +277,28 @@ def test_a_data_sheet_promises_more_than_anything_reaches_and_advice_knows_it():
     """77 % of the published matrix peak is all but the vendor's own; of a measured one it isn't."""
     assert advised("compute", 0.78, attainable=0.80) != advised("compute", 0.78)
     assert "vendor" in advised("compute", 0.78, attainable=0.80)
+
+
+@pytest.mark.parametrize(
+    ("useful", "reads", "fraction", "said"),
+    [
+        # A thread per element: nothing is wasted, and too little is on its way.
+        ({"load": 32.0, "store": 32.0}, {"x": 1.0}, 0.58, "keep more bytes in flight"),
+        ({"load": 32.0, "store": 32.0}, {"x": 1.0}, 0.05, "every SM"),
+        ({"load": 32.0, "store": 4.0}, {"x": 3.0}, 0.58, "its stores use 4 of a sector's 32 bytes"),
+        ({"load": 32.0, "store": 32.0}, {"x": 3.0, "y": 1}, 0.58, "those of x are read 3 times"),
+        ({"load": 32.0, "store": 4.0}, {"x": 3.0}, 0.98, "only fewer bytes"),
+        ({}, {}, 0.58, "keep more bytes in flight"),
+    ],
+)
+def test_advice_follows_what_was_counted(useful, reads, fraction, said):
+    place = Place("memory", "float32", 0.5, 295.0, 100.0, 100.0 * fraction, 1.0)
+    assert said in advice(place, Counted(useful, reads))
+
+
+def test_counted_accesses_dont_advise_what_computing_bounds():
+    place = Place("compute", "float32", 400.0, 295.0, 100.0, 30.0, 1.0)
+    assert advice(place, Counted({"store": 4.0}, {"x": 3.0})) == advice(place)
 
 
 def test_advice_is_one_clause():

@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 import pytest
 from rich.console import Console
 
-from grader.evidence import Baseline, PerformanceEvidence, VariantEvidence
+from grader.evidence import (
+    Baseline,
+    MemoryEvidence,
+    Metric,
+    PerformanceEvidence,
+    VariantEvidence,
+)
 from grader.gpu.roofline import Roofs
 from grader.report import performance
 from grader.report.performance import duration, sentences
@@ -66,6 +72,19 @@ def test_how_near_to_the_roof_is_near_is_what_a_copy_beside_it_reached(microseco
     assert "a copy beside it" not in sentences(timed, roofs)[0]
     product = replace(PRODUCT, baselines=beside)
     assert sentences(product) == sentences(PRODUCT)
+
+
+def test_what_to_try_next_follows_from_the_counted_accesses():
+    slow = replace(ROWS, microseconds=180.0)
+    sparing = (Metric("useful_bytes_per_sector.load", 32.0), Metric("reads.x", 1.0))
+    wasteful = (*sparing, Metric("useful_bytes_per_sector.store", 2.0))
+    (by_time,) = sentences(slow)
+    (told,) = sentences(slow, memory=MemoryEvidence(Status.passed, metrics=sparing))
+    (wastes,) = sentences(slow, memory=MemoryEvidence(Status.passed, metrics=wasteful))
+    assert "Next: count the loads per input" in by_time
+    assert "Next: keep more bytes in flight" in told
+    assert "its stores use 2 of a sector's 32 bytes." in wastes
+    assert sentences(slow, memory=MemoryEvidence(Status.not_measured)) == [by_time]
 
 
 @pytest.mark.parametrize("ratio", [0.0, -1.0, float("nan"), float("inf")])
