@@ -67,6 +67,7 @@ STEPS = (
     ),
     tests("cheats", "tests/grader/timing/test_clock_cheats.py", beside=False),
     Step("agreement", (PYTHON, "benchmarks/clock_agreement.py"), 180.0),
+    Step("copies", (PYTHON, "benchmarks/copies.py"), 60.0),
     Step("costs", (PYTHON, "benchmarks/timing_costs.py"), 180.0),
     Step("repeated", (PYTHON, "benchmarks/repeated_grades.py"), 600.0),
     Step("kernels", (PYTHON, "benchmarks/reference_kernels.py"), 300.0),

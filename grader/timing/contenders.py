@@ -31,10 +31,12 @@ from grader.sandbox.memfd import Memfds, SharedBuffers
 from grader.sandbox.worker_process import Worker
 from grader.spec import ITEMSIZE, Tensor, Variant
 from grader.spec.task import Task
+from grader.status import Status
 from grader.timing.buffer_sets import BufferSets, Layout, buffer_sets_that_fit
 from grader.timing.failures import TimingFailed, TooLittleMemory, expect_ok
 from grader.timing.graded_buffer_sets import GradedBufferSets
 from grader.timing.graph_replays import FIRST_LIMITS, Replays
+from grader.worker.gpu_mapping import GpuMemoryError
 from grader.worker.protocol import Argument, Operation
 
 BASELINES = WORKER_FOLDER / "baselines.py"  # our own Python, timed beside a submission
@@ -182,10 +184,13 @@ def executor(sandbox: Sandbox, layouts: Sequence[Layout], opened: contextlib.Exi
 
 
 def copy(executor: Standing, layout: Layout) -> Replays:
-    """Replays of the device's own copy, by a plan of ours. Raises TimingFailed."""
+    """Replays of the grader's copy of the layout's first tensor. Raises TimingFailed."""
     replays = executor.ungraded(layout)
-    source, to = layout.arguments(0)
-    replays.adopt(gpu.copy_document(source, to))
+    try:
+        document = gpu.copy_document(*layout.arguments(0))
+    except (GpuMemoryError, ImportError) as error:
+        raise TimingFailed(str(error), Status.not_measured) from None
+    replays.adopt(document)
     return replays
 
 

@@ -35,7 +35,8 @@ def timer(device: DeviceName = "cuda") -> Iterator[SecondsOf]:
     with (
         locks.exclusive_on(device),
         Sandbox(device, Level.limits) as sandbox,
-        _WorkloadTimer(sandbox) as it,
+        Sandbox(device, Level.limits, kind="native") as executors,
+        _WorkloadTimer(sandbox, executors if device == "cuda" else None) as it,
     ):
         yield it.seconds_of
 
@@ -43,9 +44,10 @@ def timer(device: DeviceName = "cuda") -> Iterator[SecondsOf]:
 class _WorkloadTimer(contextlib.ExitStack):
     """Has a worker for one workload at a time, until another workload is timed."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, executors: Sandbox | None = None) -> None:
+        """`executors` is where plans run on a GPU; without one, a copy is Python's, too."""
         super().__init__()
-        self._sandbox = sandbox
+        self._sandbox, self._executors = sandbox, executors
         self._workload: Workload | None = None
         self._replays: Replays | None = None
 
@@ -64,13 +66,19 @@ class _WorkloadTimer(contextlib.ExitStack):
     def _settled(self, workload: Workload) -> Replays:
         if self._replays is None or workload != self._workload:
             self._leave()
-            entry = "matmul_tf32" if workload.dtype == "tf32" else workload.name
-            layout = Layout.of_inputs(_inputs(workload))
-            given = (self._sandbox, contenders.BASELINES, entry, [layout], self)
-            replays = contenders.start(*given).ungraded(layout)
+            replays = self._started(workload)
             replays.settle()
             self._workload, self._replays = workload, replays
         return self._replays
+
+    def _started(self, workload: Workload) -> Replays:
+        layout = Layout.of_inputs(_inputs(workload))
+        if workload.name == "copy" and self._executors is not None:
+            executor = contenders.executor(self._executors, [layout], self)
+            return contenders.copy(executor, layout)
+        entry = "matmul_tf32" if workload.dtype == "tf32" else workload.name
+        given = (self._sandbox, contenders.BASELINES, entry, [layout], self)
+        return contenders.start(*given).ungraded(layout)
 
     def _leave(self) -> None:
         """End the worker and free its memory for the next one."""

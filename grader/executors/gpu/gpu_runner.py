@@ -7,6 +7,9 @@ else. It is as untrusted as the kernels that it runs.
 
 from __future__ import annotations
 
+import base64
+import math
+import struct
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,21 +24,20 @@ from grader.cases.inputs import Inputs
 from grader.executors.answers import Answers
 from grader.executors.encoding import DeviceKernel, NotExecutable
 from grader.executors.executor import Executor, Manner, limits_of
-from grader.executors.gpu import executor_program, gpu_encoding
+from grader.executors.gpu import copy_kernel, executor_program, gpu_encoding
 from grader.executors.planning import (
     Plans,
     blank_arguments,
     dtype_of,
-    first_of,
     left_running,
     notes_of,
 )
 from grader.executors.runner import CaseResult, Times
 from grader.gpu import locks
-from grader.plan import Buffer, Plan, Step
-from grader.plan.model import Copy, View
+from grader.plan import Buffer, Launch, Plan, Step
 from grader.sandbox import Sandbox, untrusted
 from grader.sandbox.worker_process import Death, Worker
+from grader.spec import ITEMSIZE
 from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.compile.cubin import variables
@@ -76,12 +78,23 @@ def document(
 
 
 def copy_document(source: Argument, to: Argument) -> bytes:
-    """The grader's own plan: a copy from a contiguous tensor to one of its dtype and shape."""
-    given = list(enumerate((source, to)))
-    buffers = tuple(Buffer(each.allocation[1], "argument", number) for number, each in given)
-    views = [View(n, dtype_of(x), x.shape, x.strides, first_of(x)) for n, x in given]
-    steps = (Copy("copy", views[1], views[0]),)
-    return gpu_encoding.encode(Plan(1, "triton", buffers, (), (steps,)), [steps], {})
+    """The grader's own plan: a copy from a contiguous tensor to one of its dtype and shape.
+
+    Raises as copy_kernel.compiled does.
+    """
+    kernel = copy_kernel.compiled()
+    bytes = ITEMSIZE.get(dtype_of(source), 1) * math.prod(source.shape)
+    buffers = [Buffer(x.allocation[1], "argument", number) for number, x in enumerate((source, to))]
+    launch = Launch(
+        "launch",
+        0,
+        grid=(copy_kernel.blocks(bytes),),
+        block=(copy_kernel.THREADS,),
+        parameters=base64.b64encode(struct.pack("<3Q", 0, 0, bytes)).decode(),
+        pointers=((0, 0, 0), (8, 1, 0)),
+    )
+    planned = Plan(1, "cuda", tuple(buffers), (), ((launch,),))
+    return gpu_encoding.encode(planned, [[launch]], {0: kernel})
 
 
 class GpuRunner(Executor):

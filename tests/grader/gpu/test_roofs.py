@@ -150,7 +150,7 @@ def test_another_gpu_or_driver_is_another_file(other):
         {"bandwidth": float("nan")},
         {"flops": {"float16": 0}},
         {"flops": None},
-        {"schema": 2},
+        {"schema": 3},
         {"uuid": None},
     ],
 )

@@ -6,6 +6,7 @@ The workers serve one case of a variant after the other, where that changes noth
 from __future__ import annotations
 
 import contextlib
+import statistics
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,10 @@ import torch
 
 from grader.cases import Case, fixed_case
 from grader.cases.arena import Role
+from grader.cases.oracle import ORACLES
 from grader.evidence import PerformanceEvidence
+from grader.grading import session as sessions
+from grader.grading.session import Session
 from grader.sandbox import Sandbox
 from grader.spec import Variant, load_all
 from grader.spec.task import Task
@@ -24,7 +28,7 @@ from grader.status import Status
 from grader.timing import contenders, sequential, timed_variant
 from grader.timing.attempt import Options
 from grader.timing.baselines import CONTROL_BYTES, Baselines
-from grader.timing.buffer_sets import Layout
+from grader.timing.buffer_sets import OUTPUTS, Layout
 from grader.timing.contenders import FEWEST_BUFFER_SETS, MOST_BUFFER_SETS
 from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.graph_replays import Replays
@@ -120,6 +124,50 @@ def test_one_worker_serves_every_case(python_sandbox, opened, name):
 def test_on_a_gpu_one_worker_serves_every_case(opened):
     with Sandbox("cuda") as sandbox:
         serves_every_case(sandbox, opened, "torch")
+
+
+@pytest.fixture(scope="module")
+def executors() -> Iterator[Sandbox]:
+    """A sandbox for executors of plans on the GPU."""
+    exercises = load_all()
+    silu = exercises["silu"]
+    with Session(ORACLES.parent, exercises, sessions.Options(device="cuda")) as session:
+        yield session.stopwatch.planned(silu, silu.variants["triton"]).sandbox
+
+
+def copying(executors: Sandbox, bytes: int, opened: contextlib.ExitStack) -> Replays:
+    """Replays of the grader's copy of so many bytes."""
+    layout = Layout.of_inputs(contenders.copied(bytes))
+    return contenders.copy(contenders.executor(executors, [layout], opened), layout)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("bytes", [1, 3, 4, 20, 4096, 4100, (1 << 20) + 12])
+def test_on_a_gpu_a_copy_copies_every_byte_and_no_more(executors, opened, bytes):
+    replays = copying(executors, bytes, opened)
+    sets = replays._sets
+    around = [sets._set_bytes(OUTPUTS, number) for number in range(sets.count)]
+    for each in around:
+        each.fill_(201)
+    replays.settle()
+    replays.seconds()
+    copied = [torch.equal(given, out) for given, out in outputs_of(replays)]
+    assert sum(copied) >= replays.calls
+    start = sets._layout.offsets[1]
+    assert all((each[:start] == 201).all() for each in around)
+    assert all((each[start + bytes :] == 201).all() for each in around)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_copys_speed_doesnt_depend_on_the_number_of_bytes(executors):
+    """The driver's own is a third slower for some of these."""
+    speeds = []
+    for mib in (148.703125, 256, 290.875, 512, 640):
+        with contextlib.ExitStack() as opened:
+            replays = copying(executors, int(mib * (1 << 20)), opened)
+            replays.settle()
+            speeds.append(mib / statistics.median(replays.seconds() for _ in range(9)))
+    assert max(speeds) < 1.12 * min(speeds)
 
 
 def serves_every_case(sandbox: Sandbox, opened: contextlib.ExitStack, name: str) -> None:
