@@ -1,6 +1,6 @@
 """Workers that are timed: the candidate, and the baselines that it is timed against.
 
-    copy        the device's own copy of as many bytes as the case must move
+    copy        a kernel of the grader's that copies as many bytes as the case must move
     torch       torch's own operator, as reference/oracles.py names it
     compile     the same, compiled by torch.compile
     reference   the staff's solution, where there is one
