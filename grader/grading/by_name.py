@@ -16,7 +16,7 @@ from typing import NamedTuple
 from grader.emulator.findings import is_exchanged_launch
 from grader.evidence import SourceLine
 from grader.executors.runner import CaseResult
-from grader.grading import by_source
+from grader.grading import by_python, by_source
 from grader.grading.by_source import Context
 from grader.grading.diagnosis import Cause
 from grader.status import Status
@@ -204,6 +204,16 @@ _WORDS = (
         "Take the next one above it, which `triton.next_power_of_2` computes, with a mask.",
     ),
     (
+        r"Ternary expression with dynamic condition",
+        "`a if c else b` chooses once for a whole block in Triton, not for each element",
+        "Choose for each element by `tl.where(c, a, b)`.",
+    ),
+    (
+        r"only tuple comprehensions are supported",
+        "A kernel has no lists: an operation on a block is done for all its elements at once",
+        "Write it for the whole block, without `for`.",
+    ),
+    (
         r"\b(?:max|min)imum\(\) got an unexpected keyword argument 'axis'",
         "`tl.maximum` and `tl.minimum` compare two blocks, element by element, and have no axis",
         "Along an axis of one block it is `tl.max` or `tl.min`.",
@@ -301,6 +311,27 @@ def _loop_carried(context: Context, match: re.Match[str]) -> Cause:
     return Cause("carried", what, f"Give `{name}` that type before the loop.")
 
 
+def _is_one(name: str, without: str, instead: str) -> Cause:
+    """An integer argument of 1, which Triton compiles as a constant."""
+    return Cause(
+        "specialised",
+        f"`{name}` is 1 in this case, and Triton compiles an integer argument of 1 as a constant, "
+        f"{without}",
+        f'{instead}, or decorate the kernel with `@triton.jit(do_not_specialize=["{name}"])`.',
+    )
+
+
+def _condition_of_one(context: Context, _: re.Match[str]) -> Cause | None:
+    """A loop whose condition is constant since an argument in it is 1; it may have no end."""
+    names = re.findall(r"[A-Za-z_]\w*", context.line)
+    if len(names) < 2 or names[0] != "while":
+        return None
+    found = by_source.endless(context)
+    if found and any(each.line == context.result.line for each in found.code):
+        return found
+    return _is_one(names[1], "which no `while` tests", f"Test `tl.cast({names[1]}, tl.int32)`")
+
+
 def _specialised(context: Context, match: re.Match[str]) -> Cause | None:
     """An integer argument of 1, which Triton compiles as a constant, is used as a tensor is."""
     used = re.search(rf"\b(\w+)\.{match[1]}\b", context.line)
@@ -310,13 +341,8 @@ def _specialised(context: Context, match: re.Match[str]) -> Cause | None:
     parameters = re.search(rf"\bdef \w+\([^()]*\b{name}\b([^,()]*)[,)]", context.source)
     if parameters is None or "constexpr" in parameters[1]:
         return None
-    return Cause(
-        "specialised",
-        f"`{name}` is 1 in this case, and Triton compiles an integer argument of 1 as a constant, "
-        f"which has no `.{match[1]}`",
-        f"Leave it out, write `tl.cast({name}, ...)` for `.to(...)`, or decorate the kernel with "
-        f'`@triton.jit(do_not_specialize=["{name}"])`.',
-    )
+    instead = f"Leave it out, write `tl.cast({name}, ...)` for `.to(...)`"
+    return _is_one(name, f"which has no `.{match[1]}`", instead)
 
 
 _OF_TWO_VALUES = {"max": "`tl.maximum(a, b)`", "min": "`tl.minimum(a, b)`", "sum": "`a + b`"}
@@ -501,6 +527,8 @@ def _cast_pointer(context: Context, _: re.Match[str]) -> Cause | None:
 
 
 _TABLE = (
+    *(_Row(*each, status=Status.compile_error) for each in by_python.ROWS),
+    _Row(r"'constexpr' object has no attribute 'handle'", _condition_of_one),
     _Row(_UNKNOWN, _unknown_name),
     _Row(r"`(\w+)` was launched without (\w+)", _misnamed_configuration),
     _Row(r"Expected dtype \['fp32', 'fp64'\] but got (\w+)", _half_precision),

@@ -234,6 +234,7 @@ MISTAKES = [
     ("softmax", softmax_scaled_first, "rounded before the maximum is subtracted"),
     ("gelu", half_of_gelu, "`2.0` is left out"),
     ("gemm", lambda a, b: a[:, 1:] @ b[1:], "first product"),
+    ("gemm", lambda a, b: a.reshape(a.shape[::-1]).T @ b, "`a` is read as if it lay column after"),
     ("gemm", lambda a, b: (a @ b) / a.shape[1], "1/K times"),
     ("flash_attention", lambda **given: attention(**given, factor=1.4426950408889634), "powers of"),
     ("flash_attention", lambda **given: attention(**given, scale=math.log(2)), "ln 2"),
