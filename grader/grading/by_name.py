@@ -204,6 +204,11 @@ _WORDS = (
         "Take the next one above it, which `triton.next_power_of_2` computes, with a mask.",
     ),
     (
+        r"numel \(\d+\) exceeds triton maximum tensor numel",
+        "A block grows with the size, and Triton's have at most 1,048,576 elements",
+        "Give the block a fixed size, and take more programs or a loop.",
+    ),
+    (
         r"Ternary expression with dynamic condition",
         "`a if c else b` chooses once for a whole block in Triton, not for each element",
         "Choose for each element by `tl.where(c, a, b)`.",
@@ -409,6 +414,17 @@ def _parameter_allocated(context: Context, match: re.Match[str]) -> Cause | None
     return Cause("parameter_allocated", what, advice)
 
 
+def _address_of_pointer(context: Context, match: re.Match[str]) -> Cause | None:
+    """A copy to or from the variable that holds a pointer, in the place of what it points to."""
+    name = match[1]
+    if not re.search(rf"\b(?:float|double|int|char|void)\s*\*\s*{name}\b", context.source):
+        return None
+    what = f"`&{name}` is where the host keeps the pointer `{name}`, not the memory it points to"
+    line, start = context.line.rstrip(), match.start(1) - 1
+    marked = SourceLine(context.result.line or 0, line, "", start, len(name) + 1)
+    return Cause("address_of_pointer", what, f"Pass `{name}` itself: it is an address.", (marked,))
+
+
 def _other_memory(context: Context, match: re.Match[str]) -> Cause:
     """Memory of the device that host code accesses itself, or the other way round."""
     who = "Host code" if match[1] == "device" else "The kernel"
@@ -539,6 +555,12 @@ _TABLE = (
         r'alling a __host__ function\("(?P<host>\w+)(?:\([^"]*)?"\) from a __(?:global|device)__'
         r'|alling a __device__ function\("[^"]+"\) from a __host__ function\("(?P<helper>\w+)',
         _called_from_device,
+    ),
+    _Row(
+        r"\bcudaMemcpy\w*\(\s*(?:[^,;]*,\s*)?&\s*(\w+)\s*,",
+        _address_of_pointer,
+        True,
+        Status.wrong_memory_space,
     ),
     *(_in_words(*each) for each in _WORDS),
     _Row(r"\btl\.(max|min|sum)\(", _reduces_two_values, True, Status.compile_error),

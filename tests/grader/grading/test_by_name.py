@@ -264,6 +264,16 @@ NAMED = [
      "m = i < n.to(tl.int64)\n\ndef k(x, n, B: tl.constexpr): pass", "triton",
      "compiles an integer argument of 1 as a constant, which has no `.to`"),
     ("crashed", "ValueError: Conflicting meta-parameters: BLOCK_M.", "", "triton", "autotuner"),
+    ("compile_error", "numel (67108864) exceeds triton maximum tensor numel", "", "triton",
+     "A block grows with the size"),
+    ("compile_error", "AssertionError: Ternary expression with dynamic condition has inconsistent "
+     "types", "y = v if v > 0 else 0.0", "triton", "once for a whole block"),
+    ("compile_error", "only tuple comprehensions are supported", "y = [e for e in v]", "triton",
+     "A kernel has no lists"),
+    ("wrong_memory_space", "The host code copies in another direction than it says: cudaMemcpy",
+     "cudaMemcpy(&d_A, col, 4, H2D); void f(float* d_A)", "cuda", "`&d_A` is where the host keeps"),
+    ("wrong_memory_space", "The host code copies in another direction than it says: cudaMemcpy",
+     "cudaMemcpy(&sum, d_A, 4, H2D); float sum;", "cuda", "The kind of this copy"),
     ("crashed", "Cannot view a tensor with shape", "", "triton", "`view` needs a contiguous"),
     ("wrong_memory_space", "The host code uses a device pointer on the host: 4 bytes at offset 0 "
      "of d_A, which has 4 bytes", "d_A[row] = 1;", "cuda", "Host code accesses `d_A` itself"),
