@@ -81,9 +81,8 @@ def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
         return None
     what = f"`{name}` is not defined: did you mean `{near[0]}`?"
     advice = "Upper and lower case differ." if same else f"Define `{name}`, or correct its name."
-    line, at = context.line.rstrip(), re.search(rf"\b{name}\b", context.line)
-    marked = SourceLine(context.result.line or 0, line, "", at.start(), len(name)) if at else None
-    return Cause("unknown_name", what, advice, (marked,) if marked else ())
+    at = re.search(rf"\b{name}\b", context.line)
+    return Cause("unknown_name", what, advice, context.marked(*at.span()) if at else ())
 
 
 def _misnamed_configuration(context: Context, match: re.Match[str]) -> Cause | None:
@@ -420,9 +419,8 @@ def _address_of_pointer(context: Context, match: re.Match[str]) -> Cause | None:
     if not re.search(rf"\b(?:float|double|int|char|void)\s*\*\s*{name}\b", context.source):
         return None
     what = f"`&{name}` is where the host keeps the pointer `{name}`, not the memory it points to"
-    line, start = context.line.rstrip(), match.start(1) - 1
-    marked = SourceLine(context.result.line or 0, line, "", start, len(name) + 1)
-    return Cause("address_of_pointer", what, f"Pass `{name}` itself: it is an address.", (marked,))
+    marked = context.marked(match.start(1) - 1, match.end(1))
+    return Cause("address_of_pointer", what, f"Pass `{name}` itself: it is an address.", marked)
 
 
 def _other_memory(context: Context, match: re.Match[str]) -> Cause:
@@ -445,9 +443,9 @@ def _too_many_threads(context: Context, _: re.Match[str]) -> Cause | None:
     is_constant = re.search(_CONSTANT.format(re.escape(grid)), context.source)
     if is_constant and is_exchanged_launch(context.words):
         what = f"`{grid}` and `{block}` are exchanged in this launch: the grid comes first"
-        begin, length = context.line.index("<<<"), len(launch) + 6
-        marked = SourceLine(context.result.line or 0, context.line.rstrip(), "", begin, length)
-        return Cause("exchanged_launch", what, f"Write <<<{block}, {grid}>>>.", (marked,))
+        begin = context.line.index("<<<")
+        marked = context.marked(begin, begin + len(launch) + 6)
+        return Cause("exchanged_launch", what, f"Write <<<{block}, {grid}>>>.", marked)
     made = re.search(rf"\bdim3\s+{re.escape(block)}\s*[({{]([^;{{}}]*)", context.source)
     names = set(re.findall(r"\b[A-Za-z_]\w*", made[1] if made else block)) - {"dim3"}
     if not all(re.search(_CONSTANT.format(name), context.source) for name in names):

@@ -49,6 +49,11 @@ class Context:
         number = self.result.line or 0
         return self.lines[number - 1] if 1 <= number <= len(self.lines) else ""
 
+    def marked(self, start: int, end: int) -> tuple[SourceLine, ...]:
+        """The line of the failure with the place in it."""
+        number, line = self.result.line or 0, self.line.rstrip()
+        return (SourceLine(number, line, "", start, end - start),)
+
 
 # --- loops -------------------------------------------------------------------------------------
 

@@ -442,13 +442,11 @@ def _by_columns(observed: Observed) -> Iterator[Attempt]:
     """An input is read as if its elements lay column after column, as in Fortran or cuBLAS."""
     advice = "The elements of a row are neighbours: (row, column) is at row * columns + column."
     for name, tensor in observed.tensors.items():
-        if tensor.dim() < 2 or min(tensor.shape[-2:]) < 2:
+        if tensor.dim() < 2:
             continue
 
         def by_columns(each: Observed, name: str = name) -> Outputs:
-            wide = each.wide[name]
-            rows, columns = wide.shape[-2:]
-            turned = wide.reshape(*wide.shape[:-2], columns, rows).mT
+            turned = each.wide[name].reshape(each.wide[name].mT.shape).mT
             return _result_of(each.oracle.definition, each, **{name: turned})
 
         what = f"`{name}` is read as if it lay column after column"
