@@ -241,8 +241,7 @@ def _is_first(index: Sequence[int] | None) -> bool:
 def _are_of_one_warp(finding: Finding) -> bool:
     """Whether both threads of a block, which differ along x alone from its first, share a warp."""
     one, other = finding.thread or (0, 1, 0), finding.other_thread or (0, 1, 0)
-    is_known = not any((*one[1:], *other[1:]))
-    return is_known and one[0] // WARP_LANES == other[0] // WARP_LANES
+    return not any((*one[1:], *other[1:])) and one[0] // WARP_LANES == other[0] // WARP_LANES
 
 
 def message_of(

@@ -14,7 +14,6 @@ from itertools import islice
 from typing import NamedTuple
 
 from grader.emulator.findings import is_exchanged_launch
-from grader.evidence import SourceLine
 from grader.executors.runner import CaseResult
 from grader.grading import by_python, by_source
 from grader.grading.by_source import Context
@@ -121,8 +120,7 @@ def _rebound_output(context: Context, _: re.Match[str]) -> Cause | None:
             if name in parameters and re.search(rf"\b{name}(?:\.|\[.*\] was never)", context.words):
                 what = f"`{name} = ...` gives the name another tensor; the one passed isn't written"
                 advice = f"Leave that line out, and store into the `{name}` that the entry gets."
-                code = SourceLine(each.lineno, context.lines[each.lineno - 1].rstrip())
-                return Cause("rebound", what, advice, (code,))
+                return Cause("rebound", what, advice, context.shown(each.lineno))
     return None
 
 
@@ -211,11 +209,6 @@ _WORDS = (
         r"Ternary expression with dynamic condition",
         "`a if c else b` chooses once for a whole block in Triton, not for each element",
         "Choose for each element by `tl.where(c, a, b)`.",
-    ),
-    (
-        r"only tuple comprehensions are supported",
-        "A kernel has no lists: an operation on a block is done for all its elements at once",
-        "Write it for the whole block, without `for`.",
     ),
     (
         r"\b(?:max|min)imum\(\) got an unexpected keyword argument 'axis'",
@@ -308,32 +301,22 @@ def _loop_carried(context: Context, match: re.Match[str]) -> Cause:
     above = range((context.result.line or 1) - 1, 0, -1)
     for number in (each for each in above if each <= len(context.lines)):
         if given := start.match(context.lines[number - 1]):
-            code = (SourceLine(number, context.lines[number - 1].rstrip()),)
             is_whole = re.fullmatch(r"-?\d+", given[1].strip()) and then.startswith(("fp", "bf"))
             begin = f": {given[1].strip()}.0" if is_whole else ""
-            return Cause("carried", what, f"Let `{name}` begin as {then}{begin}.", code)
+            advice = f"Let `{name}` begin as {then}{begin}."
+            return Cause("carried", what, advice, context.shown(number))
     return Cause("carried", what, f"Give `{name}` that type before the loop.")
 
 
-def _is_one(name: str, without: str, instead: str) -> Cause:
-    """An integer argument of 1, which Triton compiles as a constant."""
-    return Cause(
-        "specialised",
-        f"`{name}` is 1 in this case, and Triton compiles an integer argument of 1 as a constant, "
-        f"{without}",
-        f'{instead}, or decorate the kernel with `@triton.jit(do_not_specialize=["{name}"])`.',
-    )
-
-
-def _condition_of_one(context: Context, _: re.Match[str]) -> Cause | None:
-    """A loop whose condition is constant since an argument in it is 1; it may have no end."""
-    names = re.findall(r"[A-Za-z_]\w*", context.line)
-    if len(names) < 2 or names[0] != "while":
+def _constant_condition(context: Context, _: re.Match[str]) -> Cause | None:
+    """A `while` whose condition is constant, since its argument is 1: it may never end."""
+    if not context.line.lstrip().startswith("while "):
         return None
     found = by_source.endless(context)
-    if found and any(each.line == context.result.line for each in found.code):
+    if found and found.code[0].line == context.result.line:
         return found
-    return _is_one(names[1], "which no `while` tests", f"Test `tl.cast({names[1]}, tl.int32)`")
+    what = "An argument of this condition is 1, which Triton compiles as a constant: it can't vary"
+    return Cause("specialised", what, "Count in a copy that `tl.cast(n, tl.int32)` makes.")
 
 
 def _specialised(context: Context, match: re.Match[str]) -> Cause | None:
@@ -345,8 +328,13 @@ def _specialised(context: Context, match: re.Match[str]) -> Cause | None:
     parameters = re.search(rf"\bdef \w+\([^()]*\b{name}\b([^,()]*)[,)]", context.source)
     if parameters is None or "constexpr" in parameters[1]:
         return None
-    instead = f"Leave it out, write `tl.cast({name}, ...)` for `.to(...)`"
-    return _is_one(name, f"which has no `.{match[1]}`", instead)
+    return Cause(
+        "specialised",
+        f"`{name}` is 1 in this case, and Triton compiles an integer argument of 1 as a constant, "
+        f"which has no `.{match[1]}`",
+        f"Leave it out, write `tl.cast({name}, ...)` for `.to(...)`, or decorate the kernel with "
+        f'`@triton.jit(do_not_specialize=["{name}"])`.',
+    )
 
 
 _OF_TWO_VALUES = {"max": "`tl.maximum(a, b)`", "min": "`tl.minimum(a, b)`", "sum": "`a + b`"}
@@ -380,8 +368,8 @@ def _noinline(context: Context, match: re.Match[str]) -> Cause:
     called = re.compile(rf"(?<!def )\b{match[1]}\(")
     calls = [n for n, line in enumerate(context.lines, 1) if called.search(line)]
     what = f"`{match[1]}` is declared with `noinline=True`, and such a function takes no block"
-    code = tuple(SourceLine(n, context.lines[n - 1].rstrip()) for n in calls[:1])
-    return Cause("noinline", what, "Declare it with `@triton.jit` alone.", code)
+    advice = "Declare it with `@triton.jit` alone."
+    return Cause("noinline", what, advice, context.shown(*calls[:1]))
 
 
 # The call that is given an axis, not one around it: `tl.sqrt(tl.sum(x, axis=1))`.
@@ -411,6 +399,9 @@ def _parameter_allocated(context: Context, match: re.Match[str]) -> Cause | None
     )
     advice = f"Leave it out: `{name}` points to memory of the device already."
     return Cause("parameter_allocated", what, advice)
+
+
+_COPIED = r"\bcudaMemcpy\w*\(\s*(?:[^,;]*,\s*)?&\s*(\w+)\s*,"
 
 
 def _address_of_pointer(context: Context, match: re.Match[str]) -> Cause | None:
@@ -526,7 +517,7 @@ def _beyond_array(context: Context, match: re.Match[str]) -> Cause | None:
     [(name, number)] = lines.items()
     what = f"`{name}` is `{match[2]}`, and this access has {match[1]}"
     shown = dict.fromkeys((context.result.line or number, number))
-    code = tuple(SourceLine(each, context.lines[each - 1].rstrip()) for each in shown)
+    code = context.shown(*shown)
     advice = "Has the block more threads, or the loop more turns, than the array has elements?"
     return Cause("beyond_array", what, advice, code, is_unplaced=True)
 
@@ -542,7 +533,7 @@ def _cast_pointer(context: Context, _: re.Match[str]) -> Cause | None:
 
 _TABLE = (
     *(_Row(*each, status=Status.compile_error) for each in by_python.ROWS),
-    _Row(r"'constexpr' object has no attribute 'handle'", _condition_of_one),
+    _Row(r"'constexpr' object has no attribute 'handle'", _constant_condition),
     _Row(_UNKNOWN, _unknown_name),
     _Row(r"`(\w+)` was launched without (\w+)", _misnamed_configuration),
     _Row(r"Expected dtype \['fp32', 'fp64'\] but got (\w+)", _half_precision),
@@ -554,12 +545,7 @@ _TABLE = (
         r'|alling a __device__ function\("[^"]+"\) from a __host__ function\("(?P<helper>\w+)',
         _called_from_device,
     ),
-    _Row(
-        r"\bcudaMemcpy\w*\(\s*(?:[^,;]*,\s*)?&\s*(\w+)\s*,",
-        _address_of_pointer,
-        True,
-        Status.wrong_memory_space,
-    ),
+    _Row(_COPIED, _address_of_pointer, True, Status.wrong_memory_space),
     *(_in_words(*each) for each in _WORDS),
     _Row(r"\btl\.(max|min|sum)\(", _reduces_two_values, True, Status.compile_error),
     _Row(_GIVEN_AXIS, _axis, True, Status.compile_error),

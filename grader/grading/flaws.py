@@ -86,11 +86,9 @@ def _online(
             total = total + p.sum(-1, keepdim=True)
         if v is not None:
             kept = 0.0 if carried in ("acc_anew", "all_anew") else alpha
-            is_kept = carried in ("acc_not_rescaled", "acc_and_new_rescaled")
-            acc = acc * (1.0 if is_kept else kept)
-            acc = acc + p[..., : v.shape[-2] - first] @ v[..., first : first + block, :]
-            if carried == "acc_and_new_rescaled":
-                acc = acc * alpha
+            acc = acc * (1.0 if carried == "acc_not_rescaled" else kept)
+            added = p * alpha if carried == "acc_and_new_rescaled" else p
+            acc = acc + added[..., : v.shape[-2] - first] @ v[..., first : first + block, :]
         if carried != "maximum_not_kept":
             m = new
     return m, total, acc
@@ -140,8 +138,7 @@ _OF_ACCUMULATORS: Mapping[Carried, tuple[str, str]] = {
     "all_anew": ("Only the last block counts: each block begins sum and accumulator anew", _ADD),
     "acc_and_new_rescaled": (
         "The new block's product is rescaled together with the accumulator",
-        "It is relative to the new maximum already: multiply acc by exp(m_old - m_new) first, then "
-        "add the product.",
+        _ADD,
     ),
 }
 
@@ -438,10 +435,9 @@ def _rms_flaws() -> Iterator[Flaw]:
         partial(_rms, which=lambda n: slice(n, None)),
     )
     for by_first, warps in itertools.product((False, True), (2, 4, 8, 16, 32)):
-        which = "Each warp but the first" if by_first else "Each warp"
         yield Flaw(
             "sum_of_warp",
-            f"{which} takes the sum of its own elements for the row's",
+            f"Each warp {'but the first ' * by_first}takes its own elements' sum for the row's",
             "A shuffle sums one warp. Let one thread put the whole sum into shared memory, and all "
             "threads read it after __syncthreads().",
             partial(_rms_by_warps, warps=warps, by_first=by_first),

@@ -441,9 +441,7 @@ def _exchanged_inputs(observed: Observed) -> Iterator[Attempt]:
 def _by_columns(observed: Observed) -> Iterator[Attempt]:
     """An input is read as if its elements lay column after column, as in Fortran or cuBLAS."""
     advice = "The elements of a row are neighbours: (row, column) is at row * columns + column."
-    for name, tensor in observed.tensors.items():
-        if tensor.dim() < 2:
-            continue
+    for name in (name for name, tensor in observed.tensors.items() if tensor.dim() > 1):
 
         def by_columns(each: Observed, name: str = name) -> Outputs:
             turned = each.wide[name].reshape(each.wide[name].mT.shape).mT

@@ -577,13 +577,12 @@ def _failure(
     if not advice and verdict.status.is_failure:  # a fault of the grader has no hint
         advice = hint(verdict, separation)
     task = Task(space.exercise, space.variant)
-    told = f"{cause.what if cause else ''} {verdict.what} {advice}"
-    names = own_names(task, search.runner.source, told) if verdict.status.is_failure else ""
+    names = own_names(task, search.runner.source, cause.what if cause else "", verdict.what, advice)
     return replace(
         failure_of(space, replace(result, verdict=verdict), submission),
         pattern=separation.sentence if separation else "",
         cause=cause.what if cause else "",
-        hint=" ".join(filter(None, (advice, names))),
+        hint=f"{advice} {names if verdict.status.is_failure else ''}".strip(),
         occurrences=occurrences,
         code=(cause.code if cause else ()) or marked_lines(search.runner.source, result),
         picture=picture_of(task, search.runner, result),

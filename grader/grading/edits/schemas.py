@@ -569,9 +569,6 @@ _KEYWORD = re.compile(
 )
 
 
-_ALONG_AXIS_0 = {"tl.softmax": "dim", "tl.cumsum": "axis", "tl.cumprod": "axis"}  # by default
-
-
 def _keywords(scope: Scope) -> Iterator[Edit]:
     """An argument by its name that like calls have, or a reduction's axis, that a call lacks."""
     if not scope.is_triton or not scope.function.is_kernel:
@@ -589,11 +586,6 @@ def _keywords(scope: Scope) -> Iterator[Edit]:
                     change = Change(call.end - 1, call.end - 1, f", axis={axis}{kept}")
                     advice = f"Say along which axis, here axis={axis}{kept}: 1 is along a row."
                     yield scope.edit("axis", [change], what, advice, 1)
-        word = _ALONG_AXIS_0.get(call.name) if two_axes and len(call.arguments) == 1 else None
-        if word:
-            what = f"`{call.name}` without `{word}` goes along axis 0, down the block's columns"
-            change = Change(call.end - 1, call.end - 1, f", {word}=1")
-            yield scope.edit("axis", [change], what, f"Along a row it is {word}=1.", 1)
         for name, value in known if call.name in ("tl.load", "tl.store") else ():
             if name not in ("mask", "other") or (name == "other" and call.name == "tl.store"):
                 continue

@@ -256,7 +256,7 @@ MISTAKES = [
     ("rmsnorm", rms_of(lambda x: 0 * x), "The mean of the squares is 0"),
     ("gemm", lambda a, b: a.split(64, 1)[-1] @ b.split(64)[-1], "only the last block of 64"),
     ("gemm", lambda a, b: a[:, 128:] @ b[128:], "the first block is missing"),
-    ("rmsnorm", rms_by_warps(False), "Each warp takes the sum of its own elements"),
+    ("rmsnorm", rms_by_warps(False), "Each warp takes its own elements' sum"),
     ("rmsnorm", rms_by_warps(True), "Each warp but the first takes"),
     ("flash_attention", attention_rescaled_last, "product is rescaled together with"),
     ("flash_attention", attention_of_the_last_block, "In the accumulator only the last block"),

@@ -36,14 +36,6 @@ def f(a, b, out):
 """
 
 
-@pytest.mark.parametrize(("name", "word"), [("softmax", "dim"), ("cumsum", "axis")])
-def test_what_goes_along_axis_0_unless_it_is_told_gets_its_axis(name: str, word: str) -> None:
-    right = TEXT.replace("tl.exp(-tl.abs(a))", f"tl.{name}(a, {word}=1)")
-    mistaken = TEXT.replace("tl.exp(-tl.abs(a))", f"tl.{name}(a)")
-    made = [changed(mistaken, each) for scope in scopes(mistaken, True) for each in edits_of(scope)]
-    assert "".join(right.split()) in made
-
-
 def without_parentheses(text: str) -> str:
     return "".join(text.replace("(", "").replace(")", "").split())
 
