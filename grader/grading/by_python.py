@@ -1,8 +1,4 @@
-"""Python, NumPy and torch in a Triton kernel, and what Triton has in their place.
-
-A kernel looks like Python, and is compiled: it can't call what runs on the host, and its blocks and
-pointers have no elements that brackets take. A cause is given only where the line has such a place.
-"""
+"""Python, NumPy and torch in a Triton kernel, and what Triton has in their place."""
 
 from __future__ import annotations
 
