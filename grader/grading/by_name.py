@@ -312,9 +312,9 @@ def _constant_condition(context: Context, _: re.Match[str]) -> Cause | None:
     """A `while` whose condition is constant, since its argument is 1: it may never end."""
     if not context.line.lstrip().startswith("while "):
         return None
-    found = by_source.endless(context)
-    if found and found.code[0].line == context.result.line:
-        return found
+    loop = by_source.endless(context)
+    if loop and loop.code[0].line == context.result.line:
+        return loop
     what = "An argument of this condition is 1, which Triton compiles as a constant: it can't vary"
     return Cause("specialised", what, "Count in a copy that `tl.cast(n, tl.int32)` makes.")
 
@@ -532,7 +532,7 @@ def _cast_pointer(context: Context, _: re.Match[str]) -> Cause | None:
 
 
 _TABLE = (
-    *(_Row(*each, status=Status.compile_error) for each in by_python.ROWS),
+    *(_Row(words, rule, status=Status.compile_error) for words, rule in by_python.ROWS),
     _Row(r"'constexpr' object has no attribute 'handle'", _constant_condition),
     _Row(_UNKNOWN, _unknown_name),
     _Row(r"`(\w+)` was launched without (\w+)", _misnamed_configuration),

@@ -35,8 +35,8 @@ def of_module(context: Context, match: re.Match[str]) -> Cause | None:
     used = re.search(rf"\b{match[1] or 'math'}\.(?:\w+\.)*(\w+)", context.line)
     if used is None:
         return None
-    what = f"`{used[0]}` runs on the host, and a kernel can't call it"
-    return Cause("of_host", what, _in_triton(used[1]), context.marked(*used.span()))
+    mistake = f"`{used[0]}` runs on the host, and a kernel can't call it"
+    return Cause("of_host", mistake, _in_triton(used[1]), context.marked(*used.span()))
 
 
 def of_python(context: Context, match: re.Match[str]) -> Cause | None:
@@ -45,8 +45,8 @@ def of_python(context: Context, match: re.Match[str]) -> Cause | None:
     used = re.search(rf"(?<![\w.]){name}\s*\(\s*([\w.]*)", context.line)
     if used is None:
         return None
-    what = f"Python's `{name}` doesn't take a block in this way"
-    return Cause("of_python", what, _in_triton(name, used[1]), context.marked(*used.span()))
+    mistake = f"Python's `{name}` doesn't take a block in this way"
+    return Cause("of_python", mistake, _in_triton(name, used[1]), context.marked(*used.span()))
 
 
 _TAKEN = re.compile(
@@ -61,14 +61,14 @@ def indexed(context: Context, _: re.Match[str]) -> Cause | None:
         return None
     name, index, is_stored = taken.groups()
     above = "\n".join(context.lines[: context.result.line])
-    [*_, parameters] = ["", *re.findall(r"\bdef \w+\(([^()]*)\)", above)]
-    what = f"A block has no elements that brackets take: `{name}[{index}]`"
+    parameters = ["", *re.findall(r"\bdef \w+\(([^()]*)\)", above)][-1]
+    mistake = f"A block has no elements that brackets take: `{name}[{index}]`"
     advice = "Choose elements by `tl.where`, or by the mask of a load or a store."
     if re.search(rf"\b{name}\b(?!\s*:)", parameters):
-        what = f"A kernel's pointer isn't an array: `{name}[{index}]` doesn't reach memory"
+        mistake = f"A kernel's pointer isn't an array: `{name}[{index}]` doesn't reach memory"
         call, value = ("tl.store", " value,") if is_stored else ("tl.load", "")
         advice = f"Write `{call}({name} + {index},{value} mask=...)`."
-    return Cause("indexed", what, advice, context.marked(taken.start(), taken.end(2) + 1))
+    return Cause("indexed", mistake, advice, context.marked(taken.start(), taken.end(2) + 1))
 
 
 # A pattern of the compiler's words, and the cause that it may show.

@@ -31,7 +31,7 @@ def marked_lines(source: str, result: CaseResult) -> tuple[SourceLine, ...]:
     return tuple(_of_lines(source.splitlines(), notes, result))[:MOST]
 
 
-def own_names(task: Task, source: str, *told: str) -> str:
+def own_names(task: Task, source: str, *words: str) -> str:
     """Which parameters of the submission's entry the spec's names in a message are, if others."""
     text = SourceText(source[:MOST_CHARACTERS], task.variant.language == "triton")
     entry = text.functions.get(task.variant.entry)
@@ -41,7 +41,7 @@ def own_names(task: Task, source: str, *told: str) -> str:
     own = [
         f"`{name}` is `{parameter}`"
         for name, parameter in zip(names, entry.parameters, strict=True)
-        if parameter not in names and re.search(_SAID.format(name), " ".join(told))
+        if parameter not in names and re.search(_SAID.format(name), " ".join(words))
     ]
     return f"In this file {', '.join(own)}." if own else ""
 
