@@ -239,8 +239,8 @@ KINDS: dict[str, Kind] = {
         "Put __syncthreads() between the writes and the reads of other threads (within a warp "
         "__syncwarp() will do), and one more before the next round of a loop writes again.",
         "Blocks run in any order: give each block its own elements, or use atomics.",
-        in_warp="The threads of a warp don't run in step with each other: put __syncwarp() between "
-        "the writes and the reads of other lanes, or __syncthreads() where the whole block comes.",
+        in_warp="The threads of a warp don't run in step with each other: put __syncthreads() "
+        "between writes and reads, or __syncwarp() where only threads of one warp share the data.",
     ),
     "changed_while_copied": Kind(
         "data_race",
