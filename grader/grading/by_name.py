@@ -140,19 +140,17 @@ def _half_precision(context: Context, needed: re.Match[str]) -> Cause:
     return Cause("half_precision", what, advice)
 
 
-def _launched_host_function(context: Context, _: re.Match[str]) -> Cause | None:
+_NO_KERNEL = r'host function call cannot be configured|calling a __device__ function\("(\w+)\('
+
+
+def _launched_function(context: Context, launched: re.Match[str]) -> Cause | None:
+    """A function that is launched and is no kernel: of the host, or of the device."""
     named = re.search(r"(\w+)\s*<<<", context.line)
-    if named is None:
+    if named is None or launched[1] not in (None, named[1]):
         return None
-    what = f"`{named[1]}` is launched, and is a function of the host: `__global__` is missing"
+    of = "the device" if launched[1] else "the host"
+    what = f"`{named[1]}` is launched, and is a function of {of}: `__global__` is missing"
     return Cause("launched_function", what, f"Define it as `__global__ void {named[1]}(...)`.")
-
-
-def _launched_device_function(context: Context, launched: re.Match[str]) -> Cause | None:
-    if f"{launched[1]}<<<" not in context.line.replace(" ", ""):
-        return None
-    what = f"`{launched[1]}` is launched, and is declared `__device__`, so it is no kernel"
-    return Cause("launched_function", what, "Declare what is launched as `__global__ void`.")
 
 
 def _called_from_device(context: Context, called: re.Match[str]) -> Cause | None:
@@ -189,6 +187,11 @@ _WORDS = (
         "This is C++20, and CUDA C++ is compiled as C++17, which is nvcc's default",
         "Write it in C++17: `std::enable_if_t` or a `static_assert` for a concept, a pointer "
         "and a size for a span.",
+    ),
+    (
+        "__global__ function call must be configured",
+        "A kernel is called here like a function of the host, without a launch",
+        "Launch it: kernel<<<blocks, threads>>>(...).",
     ),
     (
         r"arange's arguments must be of type tl.constexpr",
@@ -538,8 +541,7 @@ _TABLE = (
     _Row(r"`(\w+)` was launched without (\w+)", _misnamed_configuration),
     _Row(r"Expected dtype \['fp32', 'fp64'\] but got (\w+)", _half_precision),
     _Row(r"Both operands must be same dtype. Got \w+ and \w+", _operands_differ),
-    _Row("host function call cannot be configured", _launched_host_function),
-    _Row(r'calling a __device__ function\("(\w+)\(', _launched_device_function),
+    _Row(_NO_KERNEL, _launched_function),
     _Row(
         r'alling a __host__ function\("(?P<host>\w+)(?:\([^"]*)?"\) from a __(?:global|device)__'
         r'|alling a __device__ function\("[^"]+"\) from a __host__ function\("(?P<helper>\w+)',

@@ -12,7 +12,6 @@ _SAME = re.compile(
     r"|min(?:imum)?|rsqrt|sigmoid|sin|softmax|sqrt|sum|trans|where|zeros(?:_like)?"
 )
 _OTHER = {"clip": "clamp", "fabs": "abs", "matmul": "dot", "mm": "dot", "transpose": "trans"}
-_NUMBERS = re.compile(r"b?float(?:16|32|64)|u?int(?:8|16|32|64)")
 
 
 def _in_triton(name: str, argument: str = "") -> str:
@@ -23,7 +22,7 @@ def _in_triton(name: str, argument: str = "") -> str:
         return f'A text comes first: `print("{argument}", {argument})`.'
     if name == "len":
         return "Pass the number of elements to the kernel as a parameter."
-    if _NUMBERS.fullmatch(name):
+    if re.fullmatch(r"b?float(?:16|32|64)|u?int(?:8|16|32|64)", name):
         return f"`x.to(tl.{name})` converts. A number needs no conversion."
     if _SAME.fullmatch(name) or name in _OTHER:
         return f"Write `tl.{_OTHER.get(name, name)}`."

@@ -207,6 +207,8 @@ def test_an_array_that_is_indexed_too_far_is_shown_with_its_declaration() -> Non
 NAMED = [
     ("compile_error", "a host function call cannot be configured",
      "turn<<<blocks, 256>>>(in, out);", "cuda", "`turn` is launched, and is a function"),
+    ("compile_error", "a __global__ function call must be configured", "turn(in, out);", "cuda",
+     "A kernel is called here like a function of the host"),
     ("compile_error", "incompatible types in assignment of 'float' to 'float [32]'",
      "As[ty, tx] = 0;", "cuda", "the comma leaves the first index out"),
     ("compile_error", "NameError: Block_K is not defined.", "BLOCK_K = 1\nx = Block_K", "triton",
