@@ -135,8 +135,8 @@ def right_exercises() -> dict[str, Exercise]:
 
 
 def known_names(exercises: Mapping[str, Exercise], names: Iterable[str] | None) -> list[str]:
-    """The names that an option has; refused where one is no exercise's and no variant's."""
-    names = list(names or ())
+    """The names that an option has, perhaps with commas between; refused where one is unknown."""
+    names = [name for each in names or () for name in (each.replace(",", " ").split() or [each])]
     known = [*exercises, *(f"{e.name}/{v}" for e in exercises.values() for v in e.variants)]
     for name in names:
         if name not in known:

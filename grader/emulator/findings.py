@@ -37,6 +37,7 @@ class Kind:
     between_blocks: str = ""  # the hint where threads of two blocks are concerned
     on_host: str = ""  # the hint where it is the host code
     by_first_thread: str = ""  # the hint where a later block's first thread did it first
+    in_warp: str = ""  # the hint where both are threads of one warp
 
 
 def _capital(text: str) -> str:
@@ -238,6 +239,8 @@ KINDS: dict[str, Kind] = {
         "Put __syncthreads() between the writes and the reads of other threads (within a warp "
         "__syncwarp() will do), and one more before the next round of a loop writes again.",
         "Blocks run in any order: give each block its own elements, or use atomics.",
+        in_warp="The threads of a warp don't run in step with each other: put __syncthreads() "
+        "between writes and reads, or __syncwarp() where only threads of one warp share the data.",
     ),
     "changed_while_copied": Kind(
         "data_race",
@@ -277,7 +280,9 @@ KINDS: dict[str, Kind] = {
     ),
     "deadlock": Kind(
         "barrier_error",
-        lambda parts: f"{_says('waits for ever')(parts)[:-1]}{parts.other_at}.",
+        lambda parts: (
+            f"{_capital(parts.who)} waits for ever{parts.at}{parts.details()}{parts.other_at}."
+        ),
         "What is it waiting for, and can the thread that is to provide it get there? Blocks run "
         "in no order, and a thread that waits may keep the rest of its warp from going on.",
     ),

@@ -238,6 +238,12 @@ def _is_first(index: Sequence[int] | None) -> bool:
     return index is not None and not any(index)
 
 
+def _are_of_one_warp(finding: Finding) -> bool:
+    """Whether both threads of a block, which differ along x alone from its first, share a warp."""
+    one, other = finding.thread or (0, 1, 0), finding.other_thread or (0, 1, 0)
+    return not any((*one[1:], *other[1:])) and one[0] // WARP_LANES == other[0] // WARP_LANES
+
+
 def message_of(
     finding: Finding, file: str, source: Sequence[str], line: int = 0, other_line: int = 0
 ) -> tuple[str, str]:
@@ -262,6 +268,8 @@ def message_of(
         hint = ACROSS_BLOCKS
     elif kind.between_blocks and not parts.same_block:
         hint = kind.between_blocks
+    elif kind.in_warp and _are_of_one_warp(finding):
+        hint = kind.in_warp
     elif finding.kind.startswith("out_of_bounds") and is_across_the_end(parts.text):
         hint = ACROSS_THE_END
     elif kind.by_first_thread and _is_first(finding.thread) and not _is_first(finding.block):

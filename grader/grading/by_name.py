@@ -14,9 +14,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from grader.emulator.findings import is_exchanged_launch
-from grader.evidence import SourceLine
 from grader.executors.runner import CaseResult
-from grader.grading import by_source
+from grader.grading import by_python, by_source
 from grader.grading.by_source import Context
 from grader.grading.diagnosis import Cause
 from grader.status import Status
@@ -81,9 +80,8 @@ def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
         return None
     what = f"`{name}` is not defined: did you mean `{near[0]}`?"
     advice = "Upper and lower case differ." if same else f"Define `{name}`, or correct its name."
-    line, at = context.line.rstrip(), re.search(rf"\b{name}\b", context.line)
-    marked = SourceLine(context.result.line or 0, line, "", at.start(), len(name)) if at else None
-    return Cause("unknown_name", what, advice, (marked,) if marked else ())
+    at = re.search(rf"\b{name}\b", context.line)
+    return Cause("unknown_name", what, advice, context.marked(*at.span()) if at else ())
 
 
 def _misnamed_configuration(context: Context, match: re.Match[str]) -> Cause | None:
@@ -122,8 +120,7 @@ def _rebound_output(context: Context, _: re.Match[str]) -> Cause | None:
             if name in parameters and re.search(rf"\b{name}(?:\.|\[.*\] was never)", context.words):
                 what = f"`{name} = ...` gives the name another tensor; the one passed isn't written"
                 advice = f"Leave that line out, and store into the `{name}` that the entry gets."
-                code = SourceLine(each.lineno, context.lines[each.lineno - 1].rstrip())
-                return Cause("rebound", what, advice, (code,))
+                return Cause("rebound", what, advice, context.shown(each.lineno))
     return None
 
 
@@ -143,19 +140,17 @@ def _half_precision(context: Context, needed: re.Match[str]) -> Cause:
     return Cause("half_precision", what, advice)
 
 
-def _launched_host_function(context: Context, _: re.Match[str]) -> Cause | None:
+_NO_KERNEL = r'host function call cannot be configured|calling a __device__ function\("(\w+)\('
+
+
+def _launched_function(context: Context, launched: re.Match[str]) -> Cause | None:
+    """A function that is launched and is no kernel: of the host, or of the device."""
     named = re.search(r"(\w+)\s*<<<", context.line)
-    if named is None:
+    if named is None or launched[1] not in (None, named[1]):
         return None
-    what = f"`{named[1]}` is launched, and is a function of the host: `__global__` is missing"
+    of = "the device" if launched[1] else "the host"
+    what = f"`{named[1]}` is launched, and is a function of {of}: `__global__` is missing"
     return Cause("launched_function", what, f"Define it as `__global__ void {named[1]}(...)`.")
-
-
-def _launched_device_function(context: Context, launched: re.Match[str]) -> Cause | None:
-    if f"{launched[1]}<<<" not in context.line.replace(" ", ""):
-        return None
-    what = f"`{launched[1]}` is launched, and is declared `__device__`, so it is no kernel"
-    return Cause("launched_function", what, "Declare what is launched as `__global__ void`.")
 
 
 def _called_from_device(context: Context, called: re.Match[str]) -> Cause | None:
@@ -194,6 +189,11 @@ _WORDS = (
         "and a size for a span.",
     ),
     (
+        "__global__ function call must be configured",
+        "A kernel is called here like a function of the host, without a launch",
+        "Launch it: kernel<<<blocks, threads>>>(...).",
+    ),
+    (
         r"arange's arguments must be of type tl.constexpr",
         "`tl.arange` needs numbers that are known when the kernel is compiled",
         "Declare the parameter with `: tl.constexpr`.",
@@ -202,6 +202,16 @@ _WORDS = (
         r"arange's range must be a power of 2|Shape element \d+ must be a power of 2",
         "A block's size has to be a power of two",
         "Take the next one above it, which `triton.next_power_of_2` computes, with a mask.",
+    ),
+    (
+        r"numel \(\d+\) exceeds triton maximum tensor numel",
+        "A block grows with the size, and Triton's have at most 1,048,576 elements",
+        "Give the block a fixed size, and take more programs or a loop.",
+    ),
+    (
+        r"Ternary expression with dynamic condition",
+        "`a if c else b` chooses once for a whole block in Triton, not for each element",
+        "Choose for each element by `tl.where(c, a, b)`.",
     ),
     (
         r"\b(?:max|min)imum\(\) got an unexpected keyword argument 'axis'",
@@ -294,11 +304,22 @@ def _loop_carried(context: Context, match: re.Match[str]) -> Cause:
     above = range((context.result.line or 1) - 1, 0, -1)
     for number in (each for each in above if each <= len(context.lines)):
         if given := start.match(context.lines[number - 1]):
-            code = (SourceLine(number, context.lines[number - 1].rstrip()),)
             is_whole = re.fullmatch(r"-?\d+", given[1].strip()) and then.startswith(("fp", "bf"))
             begin = f": {given[1].strip()}.0" if is_whole else ""
-            return Cause("carried", what, f"Let `{name}` begin as {then}{begin}.", code)
+            advice = f"Let `{name}` begin as {then}{begin}."
+            return Cause("carried", what, advice, context.shown(number))
     return Cause("carried", what, f"Give `{name}` that type before the loop.")
+
+
+def _constant_condition(context: Context, _: re.Match[str]) -> Cause | None:
+    """A `while` whose condition is constant, since its argument is 1: it may never end."""
+    if not context.line.lstrip().startswith("while "):
+        return None
+    loop = by_source.endless(context)
+    if loop and loop.code[0].line == context.result.line:
+        return loop
+    what = "An argument of this condition is 1, which Triton compiles as a constant: it can't vary"
+    return Cause("specialised", what, "Count in a copy that `tl.cast(n, tl.int32)` makes.")
 
 
 def _specialised(context: Context, match: re.Match[str]) -> Cause | None:
@@ -350,8 +371,8 @@ def _noinline(context: Context, match: re.Match[str]) -> Cause:
     called = re.compile(rf"(?<!def )\b{match[1]}\(")
     calls = [n for n, line in enumerate(context.lines, 1) if called.search(line)]
     what = f"`{match[1]}` is declared with `noinline=True`, and such a function takes no block"
-    code = tuple(SourceLine(n, context.lines[n - 1].rstrip()) for n in calls[:1])
-    return Cause("noinline", what, "Declare it with `@triton.jit` alone.", code)
+    advice = "Declare it with `@triton.jit` alone."
+    return Cause("noinline", what, advice, context.shown(*calls[:1]))
 
 
 # The call that is given an axis, not one around it: `tl.sqrt(tl.sum(x, axis=1))`.
@@ -383,6 +404,19 @@ def _parameter_allocated(context: Context, match: re.Match[str]) -> Cause | None
     return Cause("parameter_allocated", what, advice)
 
 
+_COPIED = r"\bcudaMemcpy\w*\(\s*(?:[^,;]*,\s*)?&\s*(\w+)\s*,"
+
+
+def _address_of_pointer(context: Context, match: re.Match[str]) -> Cause | None:
+    """A copy to or from the variable that holds a pointer, in the place of what it points to."""
+    name = match[1]
+    if not re.search(rf"\b(?:float|double|int|char|void)\s*\*\s*{name}\b", context.source):
+        return None
+    what = f"`&{name}` is where the host keeps the pointer `{name}`, not the memory it points to"
+    marked = context.marked(match.start(1) - 1, match.end(1))
+    return Cause("address_of_pointer", what, f"Pass `{name}` itself: it is an address.", marked)
+
+
 def _other_memory(context: Context, match: re.Match[str]) -> Cause:
     """Memory of the device that host code accesses itself, or the other way round."""
     who = "Host code" if match[1] == "device" else "The kernel"
@@ -403,9 +437,9 @@ def _too_many_threads(context: Context, _: re.Match[str]) -> Cause | None:
     is_constant = re.search(_CONSTANT.format(re.escape(grid)), context.source)
     if is_constant and is_exchanged_launch(context.words):
         what = f"`{grid}` and `{block}` are exchanged in this launch: the grid comes first"
-        begin, length = context.line.index("<<<"), len(launch) + 6
-        marked = SourceLine(context.result.line or 0, context.line.rstrip(), "", begin, length)
-        return Cause("exchanged_launch", what, f"Write <<<{block}, {grid}>>>.", (marked,))
+        begin = context.line.index("<<<")
+        marked = context.marked(begin, begin + len(launch) + 6)
+        return Cause("exchanged_launch", what, f"Write <<<{block}, {grid}>>>.", marked)
     made = re.search(rf"\bdim3\s+{re.escape(block)}\s*[({{]([^;{{}}]*)", context.source)
     names = set(re.findall(r"\b[A-Za-z_]\w*", made[1] if made else block)) - {"dim3"}
     if not all(re.search(_CONSTANT.format(name), context.source) for name in names):
@@ -486,7 +520,7 @@ def _beyond_array(context: Context, match: re.Match[str]) -> Cause | None:
     [(name, number)] = lines.items()
     what = f"`{name}` is `{match[2]}`, and this access has {match[1]}"
     shown = dict.fromkeys((context.result.line or number, number))
-    code = tuple(SourceLine(each, context.lines[each - 1].rstrip()) for each in shown)
+    code = context.shown(*shown)
     advice = "Has the block more threads, or the loop more turns, than the array has elements?"
     return Cause("beyond_array", what, advice, code, is_unplaced=True)
 
@@ -501,17 +535,19 @@ def _cast_pointer(context: Context, _: re.Match[str]) -> Cause | None:
 
 
 _TABLE = (
+    *(_Row(words, rule, status=Status.compile_error) for words, rule in by_python.ROWS),
+    _Row(r"'constexpr' object has no attribute 'handle'", _constant_condition),
     _Row(_UNKNOWN, _unknown_name),
     _Row(r"`(\w+)` was launched without (\w+)", _misnamed_configuration),
     _Row(r"Expected dtype \['fp32', 'fp64'\] but got (\w+)", _half_precision),
     _Row(r"Both operands must be same dtype. Got \w+ and \w+", _operands_differ),
-    _Row("host function call cannot be configured", _launched_host_function),
-    _Row(r'calling a __device__ function\("(\w+)\(', _launched_device_function),
+    _Row(_NO_KERNEL, _launched_function),
     _Row(
         r'alling a __host__ function\("(?P<host>\w+)(?:\([^"]*)?"\) from a __(?:global|device)__'
         r'|alling a __device__ function\("[^"]+"\) from a __host__ function\("(?P<helper>\w+)',
         _called_from_device,
     ),
+    _Row(_COPIED, _address_of_pointer, True, Status.wrong_memory_space),
     *(_in_words(*each) for each in _WORDS),
     _Row(r"\btl\.(max|min|sum)\(", _reduces_two_values, True, Status.compile_error),
     _Row(_GIVEN_AXIS, _axis, True, Status.compile_error),

@@ -49,6 +49,14 @@ class Context:
         number = self.result.line or 0
         return self.lines[number - 1] if 1 <= number <= len(self.lines) else ""
 
+    def marked(self, start: int, end: int) -> tuple[SourceLine, ...]:
+        """The line of the failure with the place in it."""
+        return (SourceLine(self.result.line or 0, self.line.rstrip(), "", start, end - start),)
+
+    def shown(self, *numbers: int) -> tuple[SourceLine, ...]:
+        """Lines of the source."""
+        return tuple(SourceLine(each, self.lines[each - 1].rstrip()) for each in numbers)
+
 
 # --- loops -------------------------------------------------------------------------------------
 
@@ -67,7 +75,7 @@ def endless(context: Context) -> Cause | None:
     if result.verdict.pattern == IN_LOOP and result.line:
         what = f"The loop at line {result.line} doesn't end: it was still running when time was up"
         advice = result.hint or _HOW_LOOPS_END
-        return Cause("endless", what, advice, _marked(context, result.line))
+        return Cause("endless", what, advice, context.shown(result.line))
     return None
 
 
@@ -86,7 +94,7 @@ class _EndlessLoop(NamedTuple):
         elif self.condition:
             why, advice = f"nothing in it changes `{self.condition}`", _ADVANCE
         what = f"The loop at line {self.line} never ends: {why}"
-        return Cause("endless", what, advice, _marked(context, self.line))
+        return Cause("endless", what, advice, context.shown(self.line))
 
 
 _ABOVE_0, _ADVANCE = "Loop while it is above 0.", "Advance the index in the loop."
@@ -164,7 +172,3 @@ def line_without_end(source: str, is_triton: bool) -> int:
     names = re.findall(r"[A-Za-z_]\w*", loop.condition)
     is_shared = any(re.search(_FROM_AFAR.format(each), source) for each in names)
     return 0 if is_shared else loop.line
-
-
-def _marked(context: Context, line: int) -> tuple[SourceLine, ...]:
-    return (SourceLine(line, context.lines[line - 1]),)

@@ -216,6 +216,7 @@ def _by_rest(failed: Failed) -> Cause | None:
     """A quotient of the source that rounds down, where the rest of a size isn't written."""
     condition = failed.separation.condition if failed.separation else None
     is_unwritten = failed.result.status is Status.not_written
+    is_unwritten |= "a grid needs at least one block" in failed.result.verdict.what
     if condition is None or condition.kind != "not_multiple" or not is_unwritten:
         return None
     for number, line in enumerate(failed.runner.source.split("\n"), 1):
@@ -241,13 +242,16 @@ _SAID_BY_CHANGES = frozenset(
 )
 _NARROWS = re.compile(r"\.to\((?!tl\.(?:float32|u?int))|float16|__float2half|\bhalf\b")
 _ADDED = r"^\s*(\w+)(?:\[[^\]]*\])?\s*(?:\+=|=(?=.*\b\1\b)).*"  # to what the line has so far
+_OF_PRODUCT = re.compile(rf"{_ADDED}\btl\.dot\(")
 # By the name of a cause, a pattern of the few lines that it is about.
 _SHOWN_AT = {
-    "acc_not_rescaled": re.compile(rf"{_ADDED}\btl\.dot\("),
+    "acc_and_new_rescaled": _OF_PRODUCT,
+    "acc_not_rescaled": _OF_PRODUCT,
     "mask_from_the_start": re.compile(r"\w+\[None, :\] *[<>]=? *\w+\[:, None\]"),
     "overflow": re.compile(_EXPONENTIAL),
     "rounded": _NARROWS,
     "rounded_inputs": re.compile(r"\btl\.dot\((?!.*\bieee\b)"),
+    "sum_of_warp": re.compile(r"__shfl\w*\("),
     "sum_not_rescaled": re.compile(rf"{_ADDED}(?:\btl\.sum\(|{_EXPONENTIAL})"),
     "unshifted": re.compile(_EXPONENTIAL),
 }

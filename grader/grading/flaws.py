@@ -29,6 +29,7 @@ Carried = Literal[
     "sum_anew",
     "acc_anew",
     "all_anew",
+    "acc_and_new_rescaled",
     "first_block_missing",
 ]
 BLOCKS = (16, 32, 64, 128, 256, 512, 1024, 2048)
@@ -86,7 +87,8 @@ def _online(
         if v is not None:
             kept = 0.0 if carried in ("acc_anew", "all_anew") else alpha
             acc = acc * (1.0 if carried == "acc_not_rescaled" else kept)
-            acc = acc + p[..., : v.shape[-2] - first] @ v[..., first : first + block, :]
+            added = p * alpha if carried == "acc_and_new_rescaled" else p
+            acc = acc + added[..., : v.shape[-2] - first] @ v[..., first : first + block, :]
         if carried != "maximum_not_kept":
             m = new
     return m, total, acc
@@ -134,6 +136,10 @@ _SUMS_OF_BLOCKS: Mapping[Carried, tuple[str, str]] = {
 _OF_ACCUMULATORS: Mapping[Carried, tuple[str, str]] = {
     "acc_anew": ("In the accumulator only the last block counts: each block begins it anew", _ADD),
     "all_anew": ("Only the last block counts: each block begins sum and accumulator anew", _ADD),
+    "acc_and_new_rescaled": (
+        "The new block's product is rescaled together with the accumulator",
+        _ADD,
+    ),
 }
 
 
@@ -384,6 +390,18 @@ def _rms(
     return [x * torch.rsqrt(mean + eps) * weight]
 
 
+def _rms_by_warps(
+    x: torch.Tensor, weight: torch.Tensor, eps: float, warps: int, by_first: bool
+) -> Sequence[torch.Tensor]:
+    """RMSNorm whose threads take their own warp's sum for the row's, but for those `by_first`."""
+    n = x.shape[-1]
+    warp = torch.arange(n, device=x.device) // 32 % warps
+    sums = torch.stack([x[..., warp == w].square().sum(-1) for w in range(warps)], -1)
+    if by_first:  # the first warp has put them together
+        sums[..., 0] = x.square().sum(-1)
+    return [x * torch.rsqrt(sums[..., warp] / n + eps) * weight]
+
+
 def _layer_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> Sequence[torch.Tensor]:
     centred = x - x.mean(-1, keepdim=True)
     scale = torch.rsqrt(centred.square().mean(-1, keepdim=True) + eps)
@@ -416,6 +434,14 @@ def _rms_flaws() -> Iterator[Flaw]:
         "Is each square added to the sum, in float32, and does the sum reach the root?",
         partial(_rms, which=lambda n: slice(n, None)),
     )
+    for by_first, warps in itertools.product((False, True), (2, 4, 8, 16, 32)):
+        yield Flaw(
+            "sum_of_warp",
+            f"Each warp {'but the first ' * by_first}takes its own elements' sum for the row's",
+            "A shuffle sums one warp. Let one thread put the whole sum into shared memory, and all "
+            "threads read it after __syncthreads().",
+            partial(_rms_by_warps, warps=warps, by_first=by_first),
+        )
     for block in (1, 4, 8, *BLOCKS):
         yield Flaw(
             "first_block",

@@ -438,6 +438,19 @@ def _exchanged_inputs(observed: Observed) -> Iterator[Attempt]:
         yield Cause("exchanged", f"`{one}` and `{other}` are exchanged", advice), exchanged
 
 
+def _by_columns(observed: Observed) -> Iterator[Attempt]:
+    """An input is read as if its elements lay column after column, as in Fortran or cuBLAS."""
+    advice = "The elements of a row are neighbours: (row, column) is at row * columns + column."
+    for name in (name for name, tensor in observed.tensors.items() if tensor.dim() > 1):
+
+        def by_columns(each: Observed, name: str = name) -> Outputs:
+            turned = each.wide[name].reshape(each.wide[name].mT.shape).mT
+            return _result_of(each.oracle.definition, each, **{name: turned})
+
+        what = f"`{name}` is read as if it lay column after column"
+        yield Cause("by_columns", what, advice), by_columns
+
+
 def _changed_formula(observed: Observed) -> Iterator[Attempt]:
     """The definition with one part left out, exchanged or moved."""
     for formula in mutations.of(observed.oracle):
@@ -507,6 +520,7 @@ HYPOTHESES: Sequence[Callable[[Observed], Iterator[Attempt]]] = (
     _flawed,
     _scaled,
     _exchanged_inputs,
+    _by_columns,
     _changed_formula,
     _scaled_by_size,
     _rounded,

@@ -1,4 +1,4 @@
-"""The lines of a submission's source that a failure is about, with the place in each."""
+"""The lines of a submission's source that a failure is about, and its names for arguments."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from grader.evidence import SourceLine
 from grader.executors.runner import CaseResult
+from grader.executors.source_text import SourceText
+from grader.spec.task import Task
 from grader.status import Status
 
 MOST = 3  # lines
@@ -16,6 +18,8 @@ _STORE = re.compile(r"tl\.(?:store|atomic_\w+)\(.*|\*?\w+(?:\s*\[[^\]]*\])+(?=\s
 _LOAD = re.compile(r"tl\.load\(.*|\w+(?:\s*\[[^\]]*\])+(?!.*\[)")
 _OF_ARRAY = re.compile(r"bytes at offset [\d,]+ of (\w+)")
 _WRITES = (Status.wrote_out_of_bounds, Status.modified_input)
+MOST_CHARACTERS = 60_000  # of a source
+_SAID = r"`{0}`|\b{0}\[\d|\b(?:of|to) {0}\b"  # a name that a message says
 _CARET = re.compile(r"(?P<text>[^\n]+)\n(?P<before> *)\^")
 
 
@@ -25,6 +29,21 @@ def marked_lines(source: str, result: CaseResult) -> tuple[SourceLine, ...]:
     for line, note in result.marks or (((result.line, ""),) if result.line else ()):
         notes.setdefault(line, []).append(note)
     return tuple(_of_lines(source.splitlines(), notes, result))[:MOST]
+
+
+def own_names(task: Task, source: str, *words: str) -> str:
+    """Which parameters of the submission's entry the spec's names in a message are, if others."""
+    text = SourceText(source[:MOST_CHARACTERS], task.variant.language == "triton")
+    entry = text.functions.get(task.variant.entry)
+    names = [each.name for each in task.signature]
+    if entry is None or len(entry.parameters) != len(names):
+        return ""
+    own = [
+        f"`{name}` is `{parameter}`"
+        for name, parameter in zip(names, entry.parameters, strict=True)
+        if parameter not in names and re.search(_SAID.format(name), " ".join(words))
+    ]
+    return f"In this file {', '.join(own)}." if own else ""
 
 
 def _of_lines(

@@ -26,7 +26,7 @@ from grader.executors.source_text import numbers_of
 from grader.grading import by_source
 from grader.grading.causes import Causes, Failed, Varying
 from grader.grading.diagnosis import Cause, Separation, hint, separate
-from grader.grading.marked_lines import marked_lines
+from grader.grading.marked_lines import marked_lines, own_names
 from grader.grading.pictures import picture_of
 from grader.sandbox.sandbox import hurried
 from grader.spec import SizeRule
@@ -576,14 +576,16 @@ def _failure(
         advice = cause.advice
     if not advice and verdict.status.is_failure:  # a fault of the grader has no hint
         advice = hint(verdict, separation)
+    task = Task(space.exercise, space.variant)
+    names = own_names(task, search.runner.source, cause.what if cause else "", verdict.what, advice)
     return replace(
         failure_of(space, replace(result, verdict=verdict), submission),
         pattern=separation.sentence if separation else "",
         cause=cause.what if cause else "",
-        hint=advice,
+        hint=f"{advice} {names if verdict.status.is_failure else ''}".strip(),
         occurrences=occurrences,
         code=(cause.code if cause else ()) or marked_lines(search.runner.source, result),
-        picture=picture_of(Task(space.exercise, space.variant), search.runner, result),
+        picture=picture_of(task, search.runner, result),
     )
 
 

@@ -36,7 +36,7 @@ class Message:
     headline: str
     kind: str  # "wrong values", or "data race at silu.cu:19"
     body: str  # "out[0, 1024] is nan, expected 0.173. Every case with ...: does the kernel ...?"
-    brief: str  # the body, without what the case showed where the cause explains it
+    brief: str  # the body, without what the case showed where the cause or the frame says it
     scope: str  # "Fails in ragged and degenerate for float16.", or "" for a single part
     code: tuple[SourceLine, ...]  # the student's lines, with the place in each
     reproduce: str  # "grader check rmsnorm --case '...'", or ""
@@ -107,17 +107,17 @@ def compose(
     occurrences = "" if is_said else sentence(failure.occurrences)
     status_and_case = f"{failure.status.headline}{at}{about}"
     first = status_and_case
+    is_shown = any(each.note for each in failure.code)  # in a race the frame says who did what
     if failure.cause:
         first = one_line(failure.cause).rstrip(".")
-        # In a race the frame says who did what.
-        is_shown = any(each.note for each in failure.code)
         happened = f"{_capital(status_and_case)}" + (
             "" if is_shown else f": {one_line(what).rstrip('.')}"
         )
         body = (sentence(happened), occurrences, advice)
         brief = (sentence(status_and_case), "", advice)
     else:
-        body = brief = (sentence(what), occurrences, advice)
+        body = (sentence(what), occurrences, advice)
+        brief = ("" if is_shown else sentence(_HOW_OFTEN.sub("", what)), "", advice)
     stop = "" if first.endswith("?") else "."
     return Message(
         status=failure.status,

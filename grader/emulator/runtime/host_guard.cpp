@@ -171,7 +171,8 @@ void on_fault(int signal_number, siginfo_t* info, void* context) {
     Address a = reinterpret_cast<Address>(info->si_addr);
     if (current_thread && in_stack_guard(a)) {
         if (attention) settle(NextEvent::other);
-        warpgrade_unsupported("more than 60 KiB of local memory in one thread");
+        warpgrade_unsupported("more than 60 KiB of local memory in one thread, as of a large array "
+                              "or a function that calls itself without end");
     }
     if (current_thread && attention) settle(NextEvent::other);
     if (!current_thread && entry_running() && in_arena(a)) {

@@ -29,8 +29,8 @@ LIMITS = Limits(cpu_seconds=5.0)  # of the programs of one case
 _FAR = ("out_of_bounds_read", "out_of_bounds_write")
 _INSIDE = "Every index has to stay inside its tensor at this size, too."
 _IN_64_BITS = (
-    "An index that is computed in int32 wraps beyond 2,147,483,647. Compute it in int64: "
-    "pid = tl.program_id(0).to(tl.int64), before it is multiplied."
+    "An index that is computed in int32 wraps beyond 2,147,483,647. Convert a factor to int64 "
+    "before it is multiplied, as in offs.to(tl.int64) * stride or tl.program_id(0).to(tl.int64)."
 )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+import typer
 from rich.console import Console
 
 from grader import __version__
@@ -217,6 +218,20 @@ def test_a_wrong_name_suggests_the_right_one(capsys, wrong, name, suggested):
         line = one_line(ran.err)
         assert line.startswith(f"{name}: expected the name of an exercise, one of silu.")
         assert f"Did you mean {suggested}" in line
+
+
+def test_an_option_s_names_may_stand_in_one_list_with_commas() -> None:
+    exercises = load_all()
+    names = ["silu", "rmsnorm/triton", "gelu"]
+    assert console.known_names(exercises, ["silu,rmsnorm/triton", "gelu"]) == names
+    assert console.known_names(exercises, ["silu, rmsnorm/triton,", "gelu"]) == names
+    assert console.known_names(exercises, None) == []
+
+
+@pytest.mark.parametrize("name", ["", ",", "silu,qqqq"])
+def test_a_list_without_a_name_or_with_a_wrong_one_is_refused(name: str) -> None:
+    with pytest.raises(typer.Exit):
+        console.known_names(load_all(), [name])
 
 
 def test_a_name_like_no_other_suggests_nothing(capsys, wrong):

@@ -60,8 +60,8 @@ def call(made: Build, entry: str) -> str:
         outcome = Call(made, entry, arguments, placed.arena.buffers, OPTIONS).run()
         if outcome.code is Code.not_modelled:
             told = json.loads(outcome.printed)
-            site = made.sites[told["pc"]]
-            return f"{site.line}: {told['message']}"
+            site = made.sites.get(told["pc"])
+            return f"{site.line if site else ''}: {told['message']}"
         assert outcome.code is Code.ok, outcome
         assert placed.values("y").tolist() == [2.0] * N
         return ""
@@ -123,6 +123,14 @@ def test_only_who_reaches_it_is_not_measured(
     made = make(WITH.format(before=before, statement=statement) + WITHOUT)
     assert call(made, "first").startswith(lacking)
     assert call(made, "second") == ""
+
+
+def test_of_a_function_that_calls_itself_without_end_it_is_told_what_may_be_wrong(
+    make: Make,
+) -> None:
+    again = "__device__ float again(float x, int n) { return x * again(x, n - 1); }"
+    made = make(WITH.format(before=again, statement="y[1] = again(y[0], n)") + WITHOUT)
+    assert "a function that calls itself without end" in call(made, "first")
 
 
 def test_a_launch_that_cannot_be_written_for_gcc_is_lacking(make: Make) -> None:

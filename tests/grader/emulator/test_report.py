@@ -275,6 +275,24 @@ def test_where_a_blocks_first_thread_is_outside_its_part_is_asked_for(
 
 
 @pytest.mark.parametrize(
+    ("thread", "other", "is_warp"),
+    [
+        ([1, 0, 0], [31, 0, 0], True),
+        ([1, 0, 0], [32, 0, 0], False),
+        ([1, 1, 0], [2, 1, 0], False),  # which warp that is depends on the block's width
+    ],
+)
+def test_of_a_race_within_a_warp_it_is_told_that_its_threads_are_not_in_step(
+    thread: list[int], other: list[int], is_warp: bool
+) -> None:
+    told = finding(
+        kind="race", thread=thread, other_thread=other, block=[2, 0, 0], other_block=[2, 0, 0]
+    )
+    _, hint = message_of(told, "k.cu", SOURCE, 3, 4)
+    assert hint.startswith("The threads of a warp don't run in step") == is_warp
+
+
+@pytest.mark.parametrize(
     ("place", "is_across"),
     [
         ("8 bytes at offset 0 of a cudaMalloc of 4 bytes", True),

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+
 import pytest
 
 from grader.cases import Case
 from grader.executors.large_sizes import LargeSizes
 from grader.executors.runner import CaseResult
+from grader.executors.triton.large_sizes import TritonLargeSizes
 from grader.plan import Plan, read
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
+from grader.worker.protocol import Code, Reply
+from tests.grader.executors.triton.test_triton_memory import FINDING
 from tests.grader.plan.plans import ARGUMENTS, launch, plan, view
 from tests.support.planned import case
 
@@ -70,3 +76,16 @@ def test_a_plan_that_works_is_not(steps) -> None:
 
 def test_what_is_input_and_output_may_be_left_as_it_is() -> None:
     assert found(role="inout") == [None, None, None]
+
+
+@pytest.mark.parametrize("wraps_at", [2, 0])
+def test_arithmetic_that_wraps_is_told_with_where_to_convert(wraps_at: int) -> None:
+    found = {**FINDING, "offset": 1 << 40, "other_line": wraps_at}
+    reply = Reply(1, Code.ok, json.dumps({"findings": [found]}))
+    worker = SimpleNamespace(ask_at_length=lambda *_, **__: reply)
+    task = Task(SILU, SILU.variants["triton"])
+    plans = SimpleNamespace(answers=SimpleNamespace(task=task, source="\nx = tl.load(x_ptr + i)"))
+    sizes = TritonLargeSizes(plans, None, lambda *_, **__: worker)  # type: ignore[arg-type]
+    result = sizes._explained(CASE, b"")
+    assert result is not None
+    assert ("Convert a factor to int64 before it is multiplied" in result.hint) == bool(wraps_at)

@@ -4,13 +4,15 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+import torch
+import triton.language as tl
 
 from grader import spec
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.executors.answers import IN_LOOP
 from grader.executors.runner import CaseResult
-from grader.grading import large_sizes
+from grader.grading import by_python, large_sizes
 from grader.grading.by_name import cause_of, general_cause_of
 from grader.grading.session import Session
 from grader.spec.task import Task
@@ -205,6 +207,8 @@ def test_an_array_that_is_indexed_too_far_is_shown_with_its_declaration() -> Non
 NAMED = [
     ("compile_error", "a host function call cannot be configured",
      "turn<<<blocks, 256>>>(in, out);", "cuda", "`turn` is launched, and is a function"),
+    ("compile_error", "a __global__ function call must be configured", "turn(in, out);", "cuda",
+     "A kernel is called here like a function of the host"),
     ("compile_error", "incompatible types in assignment of 'float' to 'float [32]'",
      "As[ty, tx] = 0;", "cuda", "the comma leaves the first index out"),
     ("compile_error", "NameError: Block_K is not defined.", "BLOCK_K = 1\nx = Block_K", "triton",
@@ -262,6 +266,14 @@ NAMED = [
      "m = i < n.to(tl.int64)\n\ndef k(x, n, B: tl.constexpr): pass", "triton",
      "compiles an integer argument of 1 as a constant, which has no `.to`"),
     ("crashed", "ValueError: Conflicting meta-parameters: BLOCK_M.", "", "triton", "autotuner"),
+    ("compile_error", "numel (67108864) exceeds triton maximum tensor numel", "", "triton",
+     "A block grows with the size"),
+    ("compile_error", "AssertionError: Ternary expression with dynamic condition has inconsistent "
+     "types", "y = v if v > 0 else 0.0", "triton", "once for a whole block"),
+    ("wrong_memory_space", "The host code copies in another direction than it says: cudaMemcpy",
+     "cudaMemcpy(&d_A, col, 4, H2D); void f(float* d_A)", "cuda", "`&d_A` is where the host keeps"),
+    ("wrong_memory_space", "The host code copies in another direction than it says: cudaMemcpy",
+     "cudaMemcpy(&sum, d_A, 4, H2D); float sum;", "cuda", "The kind of this copy"),
     ("crashed", "Cannot view a tensor with shape", "", "triton", "`view` needs a contiguous"),
     ("wrong_memory_space", "The host code uses a device pointer on the host: 4 bytes at offset 0 "
      "of d_A, which has 4 bytes", "d_A[row] = 1;", "cuda", "Host code accesses `d_A` itself"),
@@ -356,3 +368,72 @@ def test_an_output_whose_name_is_given_to_another_tensor_is_named(words: str) ->
 def test_a_beginner_s_error_is_told_in_a_sentence_of_what_to_do(words: str, said: str) -> None:
     told = cause("crashed", words, "k[grid](x, out)")
     assert told is not None and said in told.what and told.advice
+
+
+def of_kernel(words: str, body: str):
+    """What is told of a kernel whose line 2 is refused with some words."""
+    source = f"def k(x_ptr, out_ptr, n, B: tl.constexpr):\n    {body}\n"
+    return cause("compile_error", words, source, line=2)
+
+
+HOST = "NameError: {0} leads to the module {0}; a kernel may use triton.language and modules."
+
+
+@pytest.mark.parametrize(
+    ("words", "body", "marked", "advice"),
+    [
+        (HOST.format("torch"), "y = v / (1.0 + torch.exp(-v))", "torch.exp", "`tl.exp`"),
+        (HOST.format("np"), "y = np.clip(v, 0, 1)", "np.clip", "`tl.clamp`"),
+        (HOST.format("np"), "y = np.float32(1.0) + v", "np.float32", "`x.to(tl.float32)` converts"),
+        (HOST.format("F"), "y = F.gelu(v)", "F.gelu", "Compose it"),
+        ("must be real number, not tensor", "y = math.log2(v)", "math.log2", "`tl.log2`"),
+        ("fp32[constexpr[8]] is not string", "print(v)", "print(v", '`print("v", v)`'),
+        ("NameError: sum is not defined.", "y = sum(v)", "sum(v", "`tl.sum`"),
+        ("float() argument must be a string or a real number, not 'tensor'", "y = float(v)",
+         "float(v", "`v.to(tl.float32)`"),
+        ("TypeError: object of type 'tensor' has no len()", "m = len(x_ptr)", "len(x_ptr",
+         "as a parameter"),
+        ("Did you forget to add @triton.jit ? (`_semantic` argument must be provided",
+         "v = x_ptr[i].to(tl.float32)", "x_ptr[i]", "`tl.load(x_ptr + i, mask=...)`"),
+        ("NotImplementedError: __setitem__ is not supported in triton.", "out_ptr[i] = y",
+         "out_ptr[i]", "`tl.store(out_ptr + i, value, mask=...)`"),
+        ("NotImplementedError: __setitem__ is not supported in triton.", "y[0] = 0.0", "y[0]",
+         "`tl.where`"),
+    ],
+)  # fmt: skip
+def test_python_in_a_kernel_is_told_with_what_triton_has_for_it(words, body, marked, advice):
+    told = of_kernel(words, body)
+    assert told is not None and advice in told.advice
+    [line] = told.code
+    assert line.text[line.start :][: line.length] == marked
+
+
+def test_what_triton_has_for_python_is_in_triton() -> None:
+    for name in by_python._OTHER.values():
+        assert hasattr(tl, name), name
+    same = [name for name in dir(torch) if by_python._SAME.fullmatch(name)]
+    assert len(same) > 20 and not [name for name in same if not hasattr(tl, name)]
+
+
+@pytest.mark.parametrize(
+    ("words", "body"),
+    [
+        (
+            "`_semantic` argument must be provided outside of JIT functions",
+            "m = tl.max(x[:, None])",
+        ),
+        ("`_semantic` argument must be provided outside of JIT functions", "m = tl.load(x_ptr)"),
+        ("TypeError: must be real number, not tensor", "y = f(v)"),
+    ],
+)
+def test_an_added_axis_or_another_call_is_no_python_in_a_kernel(words: str, body: str) -> None:
+    assert of_kernel(words, body) is None
+
+
+def test_a_loop_over_an_argument_of_1_is_told_as_what_it_is() -> None:
+    words = "AttributeError: 'constexpr' object has no attribute 'handle'."
+    told = of_kernel(words, "while n > 0:\n        x += 1")
+    assert told is not None and "nothing in it changes `n > 0`" in told.what
+    told = of_kernel(words, "while n > 0:\n        n -= 1")
+    assert told is not None and told.what.startswith("An argument of this condition is 1")
+    assert of_kernel(words, "y = x_ptr + n") is None

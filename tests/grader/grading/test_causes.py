@@ -27,6 +27,7 @@ from grader.status import Status
 EXERCISE = load_all()["flash_attention"]
 SPACE = Space(EXERCISE, EXERCISE.variants["triton"], "float16", "aligned", 1)
 PLAIN = replace(SPACE.edges()[0], layouts=())
+NO_BLOCK = "k: grid (0, 1, 1), block (256, 1, 1): a grid needs at least one block"
 OUTSIDE = Verdict(
     Status.invalid_read, "It reads 2 bytes at offset 16,384 of v, which has 16,384 bytes."
 )
@@ -144,20 +145,22 @@ def test_cuda_of_float32_computes_in_half_precision_only_where_it_says_so(
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "status", "told"),
+    ("kind", "value", "status", "told", "words"),
     [
-        ("not_multiple", 4, Status.not_written, "`n / 4` rounds down: the last n % 4"),
-        ("not_multiple", 8, Status.not_written, ""),
-        ("above", 4, Status.not_written, ""),
-        ("not_multiple", 4, Status.wrong_values, ""),
+        ("not_multiple", 4, Status.not_written, "`n / 4` rounds down: the last n % 4", ""),
+        ("not_multiple", 8, Status.not_written, "", ""),
+        ("above", 4, Status.not_written, "", ""),
+        ("not_multiple", 4, Status.wrong_values, "", ""),
+        ("not_multiple", 4, Status.launch_error, "`n / 4` rounds down", NO_BLOCK),
+        ("not_multiple", 4, Status.launch_error, "", "a block has at most 1024 threads"),
     ],
 )
 def test_a_quotient_that_leaves_the_rest_out_is_told(
-    kind: str, value: int, status: Status, told: str
+    kind: str, value: int, status: Status, told: str, words: str
 ) -> None:
     runner = SimpleNamespace(source="int i = 0;\nif (i < n / 4) out[i] = 0;")
     condition = Condition("", "", lambda case: True, kind, "n", value)
-    result = CaseResult(PLAIN, Verdict(status))
+    result = CaseResult(PLAIN, Verdict(status, words))
     failed = Failed(SPACE, runner, [result], result, Separation(condition, 3, 3))  # type: ignore[arg-type]
     cause = _by_rest(failed)
     assert (cause.what if cause else "").startswith(told) and bool(cause) == bool(told)
@@ -169,6 +172,8 @@ LINES = {
     "overflow": ("e = tl.exp(x)", "e = x + 1"),
     "sum_not_rescaled": ("l = l + tl.sum(p, axis=0)", "l = tl.sum(p, axis=0)"),
     "acc_not_rescaled": ("acc = tl.dot(p, v, acc)", "s = tl.dot(q, k)"),
+    "acc_and_new_rescaled": ("acc = tl.dot(p, v, acc) * alpha", "s = tl.dot(q, k)"),
+    "sum_of_warp": ("v += __shfl_xor_sync(-1, v, d)", "v += w"),
     "mask_from_the_start": (
         "t = n[None, :] <= m[:, None]",
         "t = (m[:, None] < M) & (n[None, :] < N)",

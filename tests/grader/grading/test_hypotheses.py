@@ -98,6 +98,35 @@ def rms_of(part):
     return kernel
 
 
+def rms_by_warps(has_total):
+    """RMSNorm of 8 warps, each with its own sum; the first one `has_total`."""
+
+    def kernel(x, weight, eps):
+        mean = torch.empty_like(x)
+        for column in range(x.shape[1]):
+            own = [c for c in range(x.shape[1]) if c // 32 % 8 == column // 32 % 8]
+            part = x if has_total and column // 32 % 8 == 0 else x[:, own]
+            mean[:, column] = part.square().sum(1) / x.shape[1]
+        return x * torch.rsqrt(mean + eps) * weight
+
+    return kernel
+
+
+def attention_rescaled_last(q, k, v, sm_scale, causal):
+    """Attention by blocks of 64 keys, whose product is added before acc is rescaled."""
+    scores = scores_of(q, k, sm_scale, causal)
+    m = scores.new_full((*scores.shape[:-1], 1), -math.inf)
+    acc = torch.zeros_like(q)
+    for first in range(0, k.shape[2], 64):
+        part = scores[..., first : first + 64]
+        new = torch.maximum(m, part.amax(-1, keepdim=True))
+        base = new.nan_to_num(neginf=0.0)
+        acc = (acc + torch.exp(part - base) @ v[..., first : first + 64, :]) * torch.exp(m - base)
+        m = new
+    lse = scores.logsumexp(-1)
+    return (acc / torch.exp(lse[..., None] - m)).nan_to_num(), lse
+
+
 def attention_of_the_last_block(q, k, v, sm_scale, causal):
     """Attention whose accumulator, but not its sum, begins anew in each block of keys."""
     scores = scores_of(q, k, sm_scale, causal)
@@ -227,6 +256,9 @@ MISTAKES = [
     ("rmsnorm", rms_of(lambda x: 0 * x), "The mean of the squares is 0"),
     ("gemm", lambda a, b: a.split(64, 1)[-1] @ b.split(64)[-1], "only the last block of 64"),
     ("gemm", lambda a, b: a[:, 128:] @ b[128:], "the first block is missing"),
+    ("rmsnorm", rms_by_warps(False), "Each warp takes its own elements' sum"),
+    ("rmsnorm", rms_by_warps(True), "Each warp but the first takes"),
+    ("flash_attention", attention_rescaled_last, "product is rescaled together with"),
     ("flash_attention", attention_of_the_last_block, "In the accumulator only the last block"),
     ("softmax", lambda x: online(x.float(), start=0.0), "as is one that begins at 0"),
     ("softmax", chunked_softmax, "relative to different maxima"),
@@ -234,6 +266,7 @@ MISTAKES = [
     ("softmax", softmax_scaled_first, "rounded before the maximum is subtracted"),
     ("gelu", half_of_gelu, "`2.0` is left out"),
     ("gemm", lambda a, b: a[:, 1:] @ b[1:], "first product"),
+    ("gemm", lambda a, b: a.reshape(a.shape[::-1]).T @ b, "`a` is read as if it lay column after"),
     ("gemm", lambda a, b: (a @ b) / a.shape[1], "1/K times"),
     ("flash_attention", lambda **given: attention(**given, factor=1.4426950408889634), "powers of"),
     ("flash_attention", lambda **given: attention(**given, scale=math.log(2)), "ln 2"),

@@ -1,8 +1,10 @@
 """The lines that a failure is about, found in the submission's source."""
 
+from grader import spec
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
-from grader.grading.marked_lines import marked_lines
+from grader.grading.marked_lines import marked_lines, own_names
+from grader.spec.task import Task
 from grader.status import Status
 
 SOURCE = "def f():\n\n    tl.store(out_ptr, x)\n    y = tl.exp(x)\nout[i * n] += in[i];\n"
@@ -49,3 +51,16 @@ def test_two_at_one_line_share_it():
 
 def test_a_line_that_is_not_there_is_left_out():
     assert marked(99) == marked(2) == marked() == ()
+
+
+def test_the_names_that_an_entry_has_for_what_a_message_names_are_told() -> None:
+    exercise = spec.load_all()["rmsnorm"]
+    task = Task(exercise, exercise.variants["cuda_vector"])
+    head = 'extern "C" void rms_norm_vector(const float* x, const float* weight, float* {}, '
+    source = head + "int n, float epsilon) {{}}\n"
+    told = "`eps` has no effect; out[3] is nan; it is left out of cols"
+    said = own_names(task, source.format("res"), told)
+    assert said == "In this file `out` is `res`, `cols` is `n`, `eps` is `epsilon`."
+    assert own_names(task, source.format("out"), "out[3] is nan") == ""
+    assert own_names(task, source.format("res"), "it is left out") == ""
+    assert own_names(task, "int main() {}", told) == ""

@@ -634,6 +634,21 @@ def test_a_long_message_keeps_its_cause_its_place_and_what_to_do():
     assert "nothing has written" not in told and "With that mended" in told
 
 
+@pytest.mark.parametrize("note", ["", "thread (0,0,0) writes"])
+def test_a_long_message_without_a_cause_ends_in_what_to_do(note: str) -> None:
+    many = " The same happened 31 times there; this was the first."
+    what = "Thread (1,0,0) writes 4 bytes, which another one reads. " * (8 if note else 1)
+    failure = make_failure(
+        what=f"{what.strip()}{many}",
+        hint="Put a barrier between them, and one more before the next round. "
+        * (1 if note else 3),
+        code=tuple(SourceLine(line, "part[t] += 1;", note, 0, 4) for line in (7, 8)),
+    )
+    told = unwrapped("\n".join(message_lines(failure)))
+    assert told.count("Put a barrier") == (1 if note else 3) and "verbose" not in told
+    assert "31 times" not in told and ("Thread (1,0,0)" in told) != bool(note)
+
+
 @pytest.mark.parametrize(
     ("what", "told"),
     [
