@@ -1,8 +1,8 @@
 """Concrete cases of a spec: the sizes, layouts, scalars and data that a kernel is run on.
 
 A size class starts with its edge cases: each size at 1, 2, 3 and at 2^k - 1, 2^k, 2^k + 1 where the
-class allows it, since masks and grids fail there. Hypothesis draws more. A case fits on a command
-line, so that it can be repeated.
+class allows it, since masks and grids fail there. More are drawn. A case fits on a command line, so
+that it can be repeated.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ MAX_SIZE = 1 << 20  # of a case on the command line
 MAX_ELEMENTS = 1 << 26
 MAX_PLANNED_SIZE = 1 << 31  # of a size, where nothing runs
 _TRIES = 100  # of drawing sizes that meet a spec's relations
+_DRAWS = 4  # for each case that is wanted, since some are equal
 MAX_PLANNED_ELEMENTS = 1 << 33  # of a tensor there
 
 
@@ -283,11 +284,22 @@ class Space:
         return self.case(sizes, chosen["data"], layouts, scalars, patterns)
 
 
-def drawn_case(space: Space, chooser: random.Random) -> Case:
-    """A case of a space as `chooser` draws it.
+def drawn_cases(space: Space, count: int) -> list[Case]:
+    """So many different cases of a space, in order; fewer where few can be drawn.
 
-    Its sizes are an edge case's where none of many draws meets the spec's relations.
+    They depend on the space and its seed alone.
     """
+    chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class}")
+    cases: dict[Case, None] = {}
+    for _ in range(_DRAWS * count):
+        cases[_drawn_case(space, chooser)] = None
+        if len(cases) == count:
+            break
+    return list(cases)
+
+
+def _drawn_case(space: Space, chooser: random.Random) -> Case:
+    """Its sizes are an edge case's where none of many draws meets the spec's relations."""
     for _ in range(_TRIES):
         sizes = drawn_sizes.drawn(chooser.choice(space.alternatives), chooser)
         if drawn_sizes.meet(space.exercise.where, sizes):

@@ -1,25 +1,16 @@
 """Cases: what is always tried, what may be drawn, and cases as text."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from grader import spec
-from grader.cases import MAX_SIZE, Case, CaseError, Space, drawing, edge_sizes, inputs, parse
+from grader.cases import MAX_SIZE, Case, CaseError, Space, drawn_cases, edge_sizes, inputs, parse
 from grader.spec import SizeRule
 
 EXERCISES = spec.load_all()
-QUIET = settings(
-    max_examples=40,
-    database=None,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate],
-)
 MIXED = """\
 title: Mixed
 arguments:
@@ -148,30 +139,38 @@ def test_a_class_with_few_sizes_still_tries_every_choice(mixed):
 @pytest.mark.parametrize("size_class", ["aligned", "ragged", "degenerate"])
 def test_drawn_cases_are_of_their_class(name, size_class):
     space = space_of(name, size_class)
-    drawn = set()
-
-    @QUIET
-    @given(drawing.strategy(space))
-    def draw(case):
-        drawn.add(case)
+    drawn = drawn_cases(space, 40)
+    assert len(set(drawn)) == len(drawn) > 5
+    for case in drawn:
         assert space.allows(dict(case.sizes))
         assert tuple(n for n, _ in case.sizes) == space.exercise.sizes_names
         assert case.data in space.exercise.data
         assert all(case.layout_of(t) in t.layout for t in space.tensors)
         assert all(case.scalar(s) in s.values for s in space.scalars)
 
-    draw()
-    assert len(drawn) > 5
+
+def test_drawn_cases_depend_on_the_space_and_its_seed_alone():
+    space = space_of("rmsnorm")
+    cases = drawn_cases(space, 20)
+    assert drawn_cases(space, 20) == cases and drawn_cases(space, 5) == cases[:5]
+    assert drawn_cases(replace(space, seed=12), 20) != cases
 
 
-def test_spaces_with_the_same_choices_are_drawn_once():
-    drawing._drawn.cache_clear()
-    halves, floats = (space_of("rmsnorm", dtype=dtype) for dtype in ("float16", "float32"))
-    cases = drawing.drawn(floats, 20)
-    assert drawing.drawn(halves, 20) == [replace(case, dtype="float16") for case in cases]
-    assert drawing._drawn.cache_info().misses == 1
-    assert drawing.drawn(replace(floats, seed=12), 20) != cases
-    assert drawing._drawn.cache_info().misses == 2
+def test_few_choices_are_drawn_once_each(mixed):
+    space = Space(mixed, mixed.variants["triton"], "float16", "few", 1)
+    drawn = drawn_cases(space, 1000)
+    assert len(drawn) == len({*drawn}) == 3 * 2 * 2 * 3  # sizes, data, causal, steps
+
+
+def test_a_size_that_may_be_zero_is_drawn_so(tmp_path):
+    path = tmp_path / "mixed.yaml"
+    path.write_text(
+        MIXED.replace("n - 1", "n").replace("{one_of: [2, 8, 16]}", "{or_zero: [1, 900]}")
+    )
+    exercise = spec.load(path)
+    cases = drawn_cases(Space(exercise, exercise.variants["triton"], "float16", "few", 1), 40)
+    zeros = sum(case.size("n") == 0 for case in cases)
+    assert 0 < zeros < len(cases) / 2
 
 
 def test_scalars_of_equal_values_are_drawn_as_their_kind(tmp_path):
@@ -180,7 +179,7 @@ def test_scalars_of_equal_values_are_drawn_as_their_kind(tmp_path):
         path = tmp_path / "mixed.yaml"
         path.write_text(text)
         exercise = spec.load(path)
-        cases = drawing.drawn(Space(exercise, exercise.variants["triton"], "float16", "few", 1), 20)
+        cases = drawn_cases(Space(exercise, exercise.variants["triton"], "float16", "few", 1), 20)
         found = [dict(case.scalars)["causal"] for case in cases if "causal" in dict(case.scalars)]
         assert found and {type(value) for value in found} == {kind}
 
@@ -201,13 +200,9 @@ def test_text_and_case_are_the_same(name):
     exercise = EXERCISES[name]
     variant = first_variant(exercise)
 
-    @QUIET
-    @given(st.sampled_from(variant.dtypes), st.sampled_from([*exercise.sizes]), st.data())
-    def there_and_back(dtype, size_class, data):
-        case = data.draw(drawing.strategy(Space(exercise, variant, dtype, size_class, 2**40 + 3)))
-        assert parse(str(case), exercise, variant, seed=0) == case
-
-    there_and_back()
+    for dtype, size_class in itertools.product(variant.dtypes, exercise.sizes):
+        for case in drawn_cases(Space(exercise, variant, dtype, size_class, 2**40 + 3), 10):
+            assert parse(str(case), exercise, variant, seed=0) == case
 
 
 def test_text_and_case_are_the_same_for_every_kind_of_scalar(mixed):
