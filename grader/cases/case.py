@@ -26,6 +26,7 @@ MAX_ELEMENTS = 1 << 26
 MAX_PLANNED_SIZE = 1 << 31  # of a size, where nothing runs
 _TRIES = 100  # of drawing sizes that meet a spec's relations
 _DRAWS = 4  # for each case that is wanted, since some are equal
+_SQUARES = 4  # of so many cases, one has equal sizes where it may
 MAX_PLANNED_ELEMENTS = 1 << 33  # of a tensor there
 
 
@@ -301,7 +302,10 @@ def drawn_cases(space: Space, count: int) -> list[Case]:
 def _drawn_case(space: Space, chooser: random.Random) -> Case:
     """Its sizes are an edge case's where none of many draws meets the spec's relations."""
     for _ in range(_TRIES):
-        sizes = drawn_sizes.drawn(chooser.choice(space.alternatives), chooser)
+        rules = chooser.choice(space.alternatives)
+        sizes = drawn_sizes.drawn(rules, chooser)
+        if not chooser.randrange(_SQUARES):
+            sizes = drawn_sizes.as_one(rules, sizes, chooser.choice(space.exercise.sizes_names))
         if drawn_sizes.meet(space.exercise.where, sizes):
             break
     else:

@@ -86,3 +86,9 @@ def drawn(rules: Rules, chooser: random.Random) -> dict[str, int]:
         else:
             sizes[name] = step * chooser.randint(rule.low // step, rule.high // step)
     return sizes
+
+
+def as_one(rules: Rules, sizes: Mapping[str, int], name: str) -> dict[str, int]:
+    """The sizes, all of them that of `name` where their rules allow it."""
+    one = sizes[name]
+    return {each: one if rule.contains(one) else sizes[each] for each, rule in rules.items()}

@@ -162,6 +162,14 @@ def test_few_choices_are_drawn_once_each(mixed):
     assert len(drawn) == len({*drawn}) == 3 * 2 * 2 * 3  # sizes, data, causal, steps
 
 
+def test_some_drawn_cases_are_square():
+    """A matrix that is copied instead of transposed has the right shape there."""
+    for size_class in ("aligned", "ragged"):
+        drawn = drawn_cases(space_of("transpose", size_class), 40)
+        squares = sum(case.size("rows") == case.size("cols") for case in drawn)
+        assert 5 <= squares <= 20
+
+
 def test_a_size_that_may_be_zero_is_drawn_so(tmp_path):
     path = tmp_path / "mixed.yaml"
     path.write_text(
