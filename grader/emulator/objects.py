@@ -172,7 +172,7 @@ def unreachable(elf: Elf, entries: Sequence[Entry], provided: Collection[str]) -
     refused = [name for name in _refused(elf, provided) if not _OURS.match(name)]
     if not refused:
         return []
-    asked = asked_symbols(elf, [entry.name for entry in entries])
+    asked = _asked_symbols(elf, [entry.name for entry in entries])
     return [name for name in refused if name not in asked]
 
 
@@ -385,8 +385,11 @@ _ALWAYS_THERE = (
 )
 
 
-def asked_symbols(elf: Elf, entries: Collection[str]) -> set[str]:
-    """The undefined symbols that an entry, a kernel, or code that runs by itself reaches."""
+def _asked_symbols(elf: Elf, entries: Collection[str]) -> set[str]:
+    """The undefined symbols that an entry, a kernel, or code that runs by itself reaches.
+
+    Functions and variables have sections of their own, so relocations show what reaches what.
+    """
     leads: dict[str, list[Symbol]] = {}  # by the name of the section with the reference
     for section, relocation in elf.relocations(code_only=False):
         leads.setdefault(section.name, []).append(elf.symbols[relocation.symbol])

@@ -287,7 +287,11 @@ def limits_of(task: Task) -> Limits:
 
 
 class InputsAhead:
-    """The inputs of a variant's cases, one case after another."""
+    """The inputs of a variant's cases, each made while a worker runs the case before it.
+
+    Making them takes about as long as a small case takes its worker. What outputs are judged by is
+    computed once a worker has answered.
+    """
 
     def __init__(self, task: Task) -> None:
         self._task = task

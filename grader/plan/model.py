@@ -360,7 +360,7 @@ class Specialisation:
     @cached_property
     def key(self) -> str:
         """The name by which a tuner passes over it; kept, as one plan may try it very often."""
-        return tuned.key_of({each.name: getattr(self, each.name) for each in fields(self)})
+        return tuned.digest({each.name: getattr(self, each.name) for each in fields(self)})
 
     def __post_init__(self) -> None:
         waiting: list[Any] = [self.signature, self.constants, self.attributes, self.bindings]

@@ -16,15 +16,14 @@ from functools import partial
 import torch
 
 from grader.cases import Case, inputs
-from grader.cases.arena import Slot
+from grader.cases.arena import INPUTS, OUTPUTS, Slot, strided
 from grader.cases.compare import Verdict
 from grader.cases.inputs import Inputs
 from grader.sandbox.memfd import SharedBuffers
 from grader.spec import Exercise, Variant
 from grader.status import Status
-from grader.worker.protocol import Argument, DType, Kind, Space
+from grader.worker.protocol import Argument
 
-INPUTS, OUTPUTS = 0, 1  # buffer indices
 ALIGNMENT = 256  # bytes: what cudaMalloc gives
 GUARD_BYTES = 4096  # on both sides of an output
 
@@ -54,8 +53,8 @@ class Layout:
             if slot.role == "inout" or slot.space == "host":
                 raise ValueError(f"{slot.name}: an argument that is {_kind(slot)} can't be timed")
             buffer = INPUTS if slot.role == "input" else OUTPUTS
-            offsets.append(ends[buffer] + slot.first * itemsize_of(slot))
-            after = offsets[-1] + slot.extent * itemsize_of(slot)
+            offsets.append(ends[buffer] + slot.first * slot.itemsize)
+            after = offsets[-1] + slot.extent * slot.itemsize
             ends[buffer] = -(-(after + buffer * GUARD_BYTES) // ALIGNMENT) * ALIGNMENT
         return cls(blank, tuple(offsets), (max(ends[0], ALIGNMENT), ends[1]))
 
@@ -69,18 +68,8 @@ class Layout:
         for slot, offset in zip(self.inputs.slots, self.offsets, strict=True):
             buffer = INPUTS if slot.role == "input" else OUTPUTS
             length = self.lengths[buffer]
-            placed.append(
-                Argument(
-                    kind=Kind.tensor,
-                    dtype=DType[slot.dtype],
-                    space=Space[slot.space],
-                    buffer=buffer,
-                    offset=number * length + offset,
-                    allocation=(number * length, length),
-                    shape=slot.shape,
-                    strides=slot.strides,
-                )
-            )
+            start = number * length
+            placed.append(slot.argument(buffer, start + offset, (start, length)))
         return self.inputs.arguments(placed)
 
 
@@ -135,24 +124,6 @@ class BufferSets:
         for slot, offset in zip(self._layout.inputs.slots, self._layout.offsets, strict=True):
             if slot.role == role:
                 yield slot, strided(self._set_bytes(buffer, number), slot, offset)
-
-
-def strided(memory: torch.Tensor, slot: Slot, offset: int, as_bytes: bool = False) -> torch.Tensor:
-    """A slot's tensor in the bytes of a set; `as_bytes` adds a dimension of its bytes."""
-    dtype = getattr(torch, slot.dtype)
-    if as_bytes:
-        strides = [stride * dtype.itemsize for stride in slot.strides]
-        shape, steps = (*slot.shape, dtype.itemsize), (*strides, 1)
-        return memory.as_strided(shape, steps, memory.storage_offset() + offset)
-    typed = memory.view(dtype)
-    first = typed.storage_offset() + offset // dtype.itemsize
-    return typed.as_strided(slot.shape, slot.strides, first)
-
-
-def itemsize_of(slot: Slot) -> int:
-    """Bytes of an element."""
-    dtype: torch.dtype = getattr(torch, slot.dtype)
-    return dtype.itemsize
 
 
 def _kind(slot: Slot) -> str:

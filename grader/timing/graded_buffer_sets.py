@@ -13,19 +13,12 @@ from dataclasses import replace
 import torch
 
 from grader.cases import Case, inputs, oracle
-from grader.cases.arena import BITS, Outcome, Slot
+from grader.cases.arena import OUTPUTS, Outcome, Slot, bits_of, make_poison, strided
 from grader.cases.compare import Verdict, judge
 from grader.sandbox.memfd import SharedBuffers
 from grader.spec import Exercise, Variant
 from grader.status import Status
-from grader.timing.buffer_sets import (
-    OUTPUTS,
-    BufferSets,
-    Layout,
-    itemsize_of,
-    strided,
-    synchronise,
-)
+from grader.timing.buffer_sets import BufferSets, Layout, synchronise
 from grader.timing.fast_path import FastPath
 
 
@@ -64,13 +57,7 @@ class GradedBufferSets(BufferSets):
         # random_ leaves the sign of 64-bit words unset.
         words.bitwise_xor_(words << 7)
         for slot, offset in self._outputs:
-            dtype = getattr(torch, slot.dtype)
-            bits = strided(self._poison, slot, offset).view(BITS[dtype.itemsize])
-            if dtype.is_floating_point:
-                infinity = torch.tensor(float("inf"), dtype=dtype).view(bits.dtype)
-                bits.bitwise_or_(int(infinity)).bitwise_or_(1)
-            elif dtype is torch.bool:
-                bits.bitwise_or_(2)
+            make_poison(bits_of(self._poison, slot, offset), slot.kind)
 
     # --- after it ---------------------------------------------------------------------------------
 
@@ -113,7 +100,7 @@ class GradedBufferSets(BufferSets):
                 return False
             if not after[end:offset].equal(self._poison[end:offset]):
                 return False
-            end = offset + slot.extent * itemsize_of(slot)
+            end = offset + slot.extent * slot.itemsize
         return after[end:].equal(self._poison[end:])
 
     def _inputs_of(self, number: int) -> dict[str, torch.Tensor]:
@@ -121,30 +108,19 @@ class GradedBufferSets(BufferSets):
 
     def _outcomes(self, after: torch.Tensor) -> Iterator[Outcome]:
         """The set's outputs in the copy. Damage around them counts for the last one."""
-        changed = after != self._poison
-        outputs = self._outputs
-        around = changed.clone()
+        outputs, restored = self._outputs, after.clone()
         for slot, offset in outputs:
-            inside = strided(around.view(torch.uint8), slot, offset, as_bytes=True)
-            inside.zero_()
-        outside = int(around.count_nonzero())
+            bits_of(restored, slot, offset).copy_(bits_of(self._poison, slot, offset))
+        around = (restored != self._poison).nonzero()[:, 0]
         for number, (slot, offset) in enumerate(outputs):
-            itemsize = itemsize_of(slot)
-            bits = BITS[itemsize]
-            now = strided(after, slot, offset)
-            unwritten = now.view(bits) == strided(self._poison, slot, offset).view(bits)
-            places: tuple[int, ...] = ()
-            count = outside if number == len(outputs) - 1 else 0
-            if count:
-                places = tuple(
-                    dict.fromkeys(((around.nonzero()[:1024, 0] - offset) // itemsize).tolist())
-                )
+            unwritten = bits_of(after, slot, offset) == bits_of(self._poison, slot, offset)
+            places = around if number == len(outputs) - 1 else around[:0]
             yield Outcome(
                 slot,
-                now.clone(memory_format=torch.contiguous_format),
+                strided(after, slot, offset).clone(memory_format=torch.contiguous_format),
                 unwritten,
-                places,
-                -(-count // itemsize),
+                tuple(dict.fromkeys(((places[:1024] - offset) // slot.itemsize).tolist())),
+                -(-len(places) // slot.itemsize),
                 bool((~unwritten).any()),
             )
 

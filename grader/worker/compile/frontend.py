@@ -155,7 +155,8 @@ _TYPE = re.compile(f"{_PLAIN}|{_DESCRIPTOR}")
 def type_of(described: Any, depth: int = 0) -> Any:
     """The type of a parameter as in Triton's signatures: text, or a tuple of them.
 
-    Raises CompileFailure.
+    Triton evaluates the layout in a descriptor's type as a Python expression. A plan is untrusted,
+    so the layout may contain only numbers. Raises CompileFailure.
     """
     if isinstance(described, str) and _TYPE.fullmatch(described):
         return described

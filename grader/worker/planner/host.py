@@ -31,7 +31,6 @@ from ..compile import options
 from ..compile.failures import causes
 from ..compile.source import SourceFolder
 from ..protocol import Argument, Code, Kind, Refusal, Space
-from . import arguments as planned_arguments
 from . import (
     devices,
     fake_tensors,
@@ -152,7 +151,7 @@ class Planner:
         calls = []
         returned = ""
         try:
-            values = planned_arguments.make(arguments, recorder, self._fake)
+            values = _made(arguments, recorder, self._fake)
             for output in (printed, _Bounded()):  # the second call prints the same
                 with self._planning(recorder, output):
                     given = self.entry(*values)
@@ -355,10 +354,11 @@ def _words(error: BaseException) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
 
 
-def make(arguments: Sequence[Argument], recorder: Recorder, mode: FakeTensorMode) -> list[Any]:
-    """The entry's arguments; each tensor's allocation becomes a buffer of the plan.
+def _made(arguments: Sequence[Argument], recorder: Recorder, mode: FakeTensorMode) -> list[Any]:
+    """The entry's arguments: numbers, and tensors without storage.
 
-    The tensors are of `mode`, which must not be active here.
+    Each tensor's allocation becomes a buffer of the plan. The tensors are of `mode`, which must not
+    be active here.
     """
     recorder.memory.begin_arguments()
     values = [

@@ -183,7 +183,7 @@ def _numbered(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Pruned:
-    """A plan's parts without those that only the import used."""
+    """A plan's parts without those that only the import used: see `prune`."""
 
     buffers: list[Buffer]
     specialisations: list[dict[str, Any]]
@@ -198,6 +198,9 @@ def prune(
     at_import: int,
 ) -> Pruned:
     """Remove the import's steps on buffers that no call leads to.
+
+    A file may test its kernels during the import, on tensors that no call uses. The entry doesn't
+    ask for that, so it isn't judged, compiled or run.
 
     `imported` are the buffers that the import made; the first `at_import` steps of the first call
     are the import's.

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from grader.executors.cuda import cuda_build
-from grader.instruments.inspect import device_code, tools
+from grader.instruments.inspect import compiling, device_code
 from grader.instruments.inspect.compiling import NotCompiled
 from grader.sandbox import Sandbox
 from tests.grader.instruments.inspect.looking import CudaFile, at, kinds, look
 
 pytestmark = [
     pytest.mark.skipif(bool(cuda_build.why_not("emulator")), reason=cuda_build.why_not("emulator")),
-    pytest.mark.skipif(tools.nvcc() is None, reason=tools.NO_NVCC),
+    pytest.mark.skipif(compiling.nvcc() is None, reason=compiling.NO_NVCC),
 ]
 
 HEAD = "#include <cuda_fp16.h>\n#include <cuda_pipeline.h>\n#include <mma.h>\n"
@@ -199,7 +199,7 @@ def test_what_nvcc_refuses_is_a_line_of_the_file(native: Sandbox):
 def test_without_nvcc_one_line_says_what_to_install(
     native: Sandbox, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(tools, "nvcc", lambda: None)
+    monkeypatch.setattr(compiling, "nvcc", lambda: None)
     with pytest.raises(NotCompiled) as error:
         device_code.compile_file(native, native.hold("silu.cu", b"int x;\n"))
     assert "pip install 'warpgrade[cuda]'" in str(error.value)
