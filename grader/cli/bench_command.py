@@ -223,7 +223,7 @@ def _chosen(
     chosen = bench.with_a_case(named, selected(exercises))
     have_oracles(exercises, [name])
     for task in chosen:
-        plan(task.exercise, task.variant, sizes)
+        plan(task, sizes)
     return chosen
 
 

@@ -318,4 +318,4 @@ class InputsAhead:
                 self._next = following, self._made(following)
 
     def _made(self, case: Case) -> Inputs:
-        return inputs.make(self._task.exercise, self._task.variant, case)
+        return inputs.make(self._task, case)

@@ -30,7 +30,6 @@ from grader.grading.pictures import picture_of
 from grader.sandbox.sandbox import hurried
 from grader.spec import SizeRule
 from grader.spec.course import option_for
-from grader.spec.task import Task
 from grader.status import Status, worst
 
 FEW_FAILING = 3  # cases of a part, so that more are run before tries
@@ -137,7 +136,7 @@ class _Search:
         """The line of a loop that cases may be in for ever, 0 for none, and what is known of it."""
         if self.runner.on_gpu:
             return 0, ""
-        source, is_triton = self.runner.source, self.space.variant.language == "triton"
+        source, is_triton = self.runner.source, self.space.task.variant.language == "triton"
         if len(source) > by_source.MOST_CHARACTERS:
             return 0, ""
         if line := by_source.line_without_end(source, is_triton):
@@ -259,7 +258,7 @@ def failure_of(space: Space, result: CaseResult, submission: str = "", source: s
         status=result.status,
         case=str(case),
         what=result.verdict.what,
-        where=f"{space.variant.file}:{result.line}" if result.line else "",
+        where=f"{space.task.variant.file}:{result.line}" if result.line else "",
         hint=result.hint,
         reproduce=reproduce_line(space, case, submission),
         code=marked_lines(source, result) if source else (),
@@ -329,7 +328,7 @@ def _edges(space: Space, effort: Effort) -> list[Case]:
 
     With `edges_by_dtype`, each dtype has others of them, as far as there are enough.
     """
-    most, leading, dtypes = effort.edges, space.leading_edges(), space.variant.dtypes
+    most, leading, dtypes = effort.edges, space.leading_edges(), space.task.variant.dtypes
     if most is None or len(leading) <= most:
         edges = space.edges()
         return leading if most is not None and len(edges) > most else edges
@@ -351,7 +350,7 @@ def _out_of_time(search: _Search) -> str:
 def _named(search: _Search) -> list[Case]:
     """Cases with sizes that the submission's text names, in the place of a third of those drawn."""
     space = search.space
-    numbers = numbers_of(search.runner.source, space.variant.language == "triton")
+    numbers = numbers_of(search.runner.source, space.task.variant.language == "triton")
     chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class} named")
     return named_cases(space, numbers, search.effort.drawn // 3, chooser)
 
@@ -421,7 +420,7 @@ def _run_others(search: _Search, result: CaseResult) -> None:
         return
     _fail_again(search, result)
     until = time.monotonic() + search.effort.shrink_seconds
-    for size_class in search.space.exercise.sizes:
+    for size_class in search.space.task.exercise.sizes:
         for case in spread(replace(search.space, size_class=size_class).edges(), OTHER_EDGES):
             if time.monotonic() > until:
                 return
@@ -570,7 +569,7 @@ def _failure(
         hint=advice,
         occurrences=occurrences,
         code=(cause.code if cause else ()) or marked_lines(search.runner.source, result),
-        picture=picture_of(Task(space.exercise, space.variant), search.runner, result),
+        picture=picture_of(space.task, search.runner, result),
     )
 
 
@@ -582,9 +581,9 @@ def _case_of(result: CaseResult) -> Case:
 
 def reproduce_line(space: Space, case: Case, submission: str = "", command: str = "check") -> str:
     """The command that runs, or only plans, one case again."""
-    name = space.exercise.name
-    if len(space.exercise.variants) > 1:
-        name += f"/{space.variant.name}"
+    name = space.task.exercise.name
+    if len(space.task.exercise.variants) > 1:
+        name += f"/{space.task.variant.name}"
     where = f" --submission {shlex.quote(submission)}" if submission else ""
-    where += option_for(space.exercise)
+    where += option_for(space.task.exercise)
     return f"grader {command} {name} --case '{case}'{where}"

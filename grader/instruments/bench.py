@@ -19,7 +19,6 @@ from grader.instruments.bench_sizes import plan, scaled_names
 from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.sandbox import Sandbox
-from grader.spec import Exercise, Variant
 from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import sequential
@@ -106,10 +105,10 @@ def run(
     `trusted` is where the baselines run. A timing that fails, and not for want of memory or quiet,
     is the last one of its variant. Raises Mistake before anything is timed.
     """
-    plans = [plan(task.exercise, task.variant, () if is_ladder else sizes) for task in chosen]
+    plans = [plan(task, () if is_ladder else sizes) for task in chosen]
     names = BESIDE_OTHERS if is_ladder else BASELINES
     every = [
-        (task, [fixed_case(task.exercise, task.variant, p.given, session.seed) for p in planned])
+        (task, [fixed_case(task, p.given, session.seed) for p in planned])
         for task, planned in zip(chosen, plans, strict=True)
     ]
     baselines: Baselines | None = None
@@ -119,7 +118,7 @@ def run(
             if isinstance(candidate, PerformanceEvidence):
                 yield Timed(*name_of, None, True, candidate)
                 continue
-            staff = partial(session.stopwatch.reference, task.exercise, task.variant)
+            staff = partial(session.stopwatch.reference, task)
             if baselines is None:
                 given = (trusted, candidate.sandbox, task, cases, staff, every[place + 1 :])
                 baselines = opened.enter_context(Baselines(*given))
@@ -152,7 +151,7 @@ def _candidate(session: Session, task: Task) -> Planned | PerformanceEvidence:
     if reason := why_not(session, task):
         return PerformanceEvidence(*reason)
     try:
-        return session.stopwatch.planned(task.exercise, task.variant)
+        return session.stopwatch.planned(task)
     except TimingFailed as failed:
         return PerformanceEvidence(failed.status, str(failed))
 
@@ -181,10 +180,10 @@ def roofs_here() -> Roofs | None:
     return peaks.roofs() if peaks else None
 
 
-def axis(exercise: Exercise, variant: Variant) -> str:
+def axis(task: Task) -> str:
     """The sizes that change, as a plot names them: 'M = N = K (bfloat16)'."""
-    first = variant.timed.every_case[0]
-    names = scaled_names(exercise, variant)
-    others = [f"{name} = {first[name]}" for name in exercise.sizes_names if name not in names]
-    dtype = str(first.get("dtype", variant.dtypes[0]))
+    first = task.variant.timed.every_case[0]
+    names = scaled_names(task)
+    others = [f"{name} = {first[name]}" for name in task.exercise.sizes_names if name not in names]
+    dtype = str(first.get("dtype", task.variant.dtypes[0]))
     return one_line(f"{' = '.join(names)} ({', '.join([*others, dtype])})")

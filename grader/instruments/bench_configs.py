@@ -111,7 +111,7 @@ def run(
     """
     every = configurations(values)
     of_file = constants(session.files.read(task.variant.file), task, values)
-    case = fixed_case(task.exercise, task.variant, task.variant.timed.every_case[0], session.seed)
+    case = fixed_case(task, task.variant.timed.every_case[0], session.seed)
     options = Options(also=BESIDE_OTHERS, roofs=known, budget=budget or AROUND, held_to_idle=False)
     executors = session.runners.sandbox_of("cuda")
     with Baselines(trusted, executors, task, [case], None) as baselines:
@@ -138,7 +138,7 @@ def _timed(
     if reason := why_not(session, task):
         return PerformanceEvidence(*reason, case=str(case))
     try:
-        candidate = session.stopwatch.planned(task.exercise, task.variant)
+        candidate = session.stopwatch.planned(task)
         return time_alike(candidate, baselines, case, options)
     except (TimingFailed, SandboxError) as failed:
         status = failed.status if isinstance(failed, TimingFailed) else Status.grader_error

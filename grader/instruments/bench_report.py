@@ -21,6 +21,7 @@ from grader.instruments.points import Point, Series, series_of
 from grader.report import narrow, one_line
 from grader.report.performance import dtype_of, sentences
 from grader.spec import Exercise
+from grader.spec.task import Task
 
 SCHEMA = 1
 SHORT = (
@@ -71,7 +72,7 @@ def figures(
             continue
         stem = f"{exercise.name}-{variant.name}"
         title = f"{name} on {one_line(family[0].evidence.device) or 'no GPU'}"
-        drawn, along = _series(family), axis(exercise, variant)
+        drawn, along = _series(family), axis(Task(exercise, variant))
         to = folder / f"{stem}-sizes"
         to_draw.append(partial(plots.over_sizes, drawn, roofs, title, along, to))
         scored = [each for each in family if each.is_scored]

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from grader.mistakes import Mistake
-from grader.spec import Exercise, Tensor, Variant
+from grader.spec import Tensor
 from grader.spec.formula import FormulaError
+from grader.spec.task import Task
 
 EIGHTHS = (1, 2, 4, 16)  # of the size in the spec, which is timed as it is
 MOST = 1 << 31  # what an index of 32 bits holds
@@ -30,28 +31,28 @@ class Planned:
     is_scored: bool  # it is the spec's own
 
 
-def scaled_names(exercise: Exercise, variant: Variant) -> tuple[str, ...]:
+def scaled_names(task: Task) -> tuple[str, ...]:
     """The sizes that change together: the largest of the first case, and those equal to it."""
-    first = variant.timed.every_case[0]
-    largest = max(first[name] for name in exercise.sizes_names)
-    return tuple(name for name in exercise.sizes_names if first[name] == largest)
+    first, sizes = task.variant.timed.every_case[0], task.exercise.sizes_names
+    largest = max(first[name] for name in sizes)
+    return tuple(name for name in sizes if first[name] == largest)
 
 
-def plan(exercise: Exercise, variant: Variant, sizes: Sequence[int] | None = None) -> list[Planned]:
+def plan(task: Task, sizes: Sequence[int] | None = None) -> list[Planned]:
     """The cases to time, the spec's own first; `sizes` in the place of those derived from it.
 
     Needs a variant with a performance block. Raises Mistake where a tensor can't have such a
     size.
     """
-    first, *others = variant.timed.every_case
-    names = scaled_names(exercise, variant)
+    first, *others = task.variant.timed.every_case
+    names = scaled_names(task)
     own = first[names[0]]
     if sizes is None:
         sizes = [max(1, own * eighths // 8) for eighths in EIGHTHS]
     planned = [Planned(own, first, True), *(Planned(None, given, True) for given in others)]
     for size in sorted(set(sizes) - {own}):
         given = {**first, **dict.fromkeys(names, size)}
-        _expect_possible(exercise, variant, given, size)
+        _expect_possible(task, given, size)
         planned.append(Planned(size, given, False))
     return planned
 
@@ -69,11 +70,9 @@ def parse(text: str) -> list[int]:
     return sizes
 
 
-def _expect_possible(
-    exercise: Exercise, variant: Variant, given: Mapping[str, Any], size: int
-) -> None:
-    sizes = {name: given[name] for name in exercise.sizes_names}
-    for tensor in exercise.signature(variant):
+def _expect_possible(task: Task, given: Mapping[str, Any], size: int) -> None:
+    sizes = {name: given[name] for name in task.exercise.sizes_names}
+    for tensor in task.signature:
         if isinstance(tensor, Tensor):
             try:
                 tensor.concrete_shape(sizes)

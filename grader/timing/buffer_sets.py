@@ -20,7 +20,7 @@ from grader.cases.arena import INPUTS, OUTPUTS, Slot, strided
 from grader.cases.compare import Verdict
 from grader.cases.inputs import Inputs
 from grader.sandbox.memfd import SharedBuffers
-from grader.spec import Exercise, Variant
+from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.protocol import Argument
 
@@ -39,10 +39,10 @@ class Layout:
     draw: Callable[[torch.Generator], Inputs] | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, exercise: Exercise, variant: Variant, case: Case) -> Layout:
+    def of(cls, task: Task, case: Case) -> Layout:
         """The layout of a case. Raises ValueError where an argument can't be timed."""
-        layout = cls.of_inputs(inputs.blank(exercise, variant, case))
-        return replace(layout, draw=partial(inputs.drawn, exercise, variant, case))
+        layout = cls.of_inputs(inputs.blank(task, case))
+        return replace(layout, draw=partial(inputs.drawn, task, case))
 
     @classmethod
     def of_inputs(cls, blank: Inputs) -> Layout:

@@ -98,9 +98,8 @@ class SharedExecutor(contextlib.ExitStack):
         """An executor that can serve the layout of one of the cases. Raises as `start` does."""
         if self._standing is None or not self._standing.can_serve([layout]):
             self.close()
-            exercise, variant = self._task.exercise, self._task.variant
             try:
-                layouts = [Layout.of(exercise, variant, case) for case in self._cases]
+                layouts = [Layout.of(self._task, case) for case in self._cases]
                 self._standing = executor(sandbox, layouts, self)
             except (TooLittleMemory, ValueError):  # because of another case
                 self._standing = executor(sandbox, [layout], self)
@@ -124,7 +123,7 @@ class Planned:
 
         Raises TimingFailed where there is no plan, and ValueError where an argument can't be timed.
         """
-        layout = Layout.of(self.task.exercise, self.task.variant, case)
+        layout = Layout.of(self.task, case)
         self.plans.documents(case, layout.arguments(0))
 
     def executor(self, case: Case, opened: contextlib.ExitStack) -> Standing:
@@ -133,7 +132,7 @@ class Planned:
         It ends with `opened` unless it is shared. Raises as `start` does, and ValueError where an
         argument can't be timed.
         """
-        layout = Layout.of(self.task.exercise, self.task.variant, case)
+        layout = Layout.of(self.task, case)
         if self.shared is not None:
             return self.shared.serving(self.sandbox, layout)
         return executor(self.sandbox, [layout], opened)
@@ -151,12 +150,12 @@ class Planned:
         TimingFailed where there is no plan or it doesn't run, TooLittleMemory, and ValueError where
         an argument can't be timed.
         """
-        layout = Layout.of(self.task.exercise, self.task.variant, case)
+        layout = Layout.of(self.task, case)
         documents = self.plans.documents(case, layout.arguments(0))
 
         def make_sets(memory: SharedBuffers, count: int) -> BufferSets:
             if graded:
-                return GradedBufferSets(memory, self.task.exercise, self.task.variant, case, count)
+                return GradedBufferSets(memory, self.task, case, count)
             return BufferSets(memory, layout, count)
 
         replays = (executor or self.executor(case, opened)).serve(layout, make_sets)
@@ -214,7 +213,7 @@ def layout_of(name: str, task: Task, case: Case, moved_bytes: int) -> Layout:
     """
     if name == "copy":
         return Layout.of_inputs(copied(moved_bytes // 2))
-    return Layout.of(task.exercise, task.variant, case)
+    return Layout.of(task, case)
 
 
 def moved_bytes(variant: Variant, case: Case) -> int:

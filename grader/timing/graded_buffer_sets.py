@@ -16,7 +16,7 @@ from grader.cases import Case, inputs, oracle
 from grader.cases.arena import OUTPUTS, Outcome, Slot, bits_of, make_poison, strided
 from grader.cases.compare import Verdict, judge
 from grader.sandbox.memfd import SharedBuffers
-from grader.spec import Exercise, Variant
+from grader.spec.task import Task
 from grader.status import Status
 from grader.timing.buffer_sets import BufferSets, Layout, synchronise
 from grader.timing.fast_path import FastPath
@@ -25,13 +25,11 @@ from grader.timing.fast_path import FastPath
 class GradedBufferSets(BufferSets):
     """The buffers of an untrusted worker."""
 
-    def __init__(
-        self, memory: SharedBuffers, exercise: Exercise, variant: Variant, case: Case, count: int
-    ) -> None:
-        super().__init__(memory, Layout.of(exercise, variant, case), count)
-        self._exercise, self._variant, self._case = exercise, variant, case
-        self._oracle = oracle.of(exercise)
-        self._tolerance = exercise.tolerance_of(variant)
+    def __init__(self, memory: SharedBuffers, task: Task, case: Case, count: int) -> None:
+        super().__init__(memory, Layout.of(task, case), count)
+        self._task, self._case = task, case
+        self._oracle = oracle.of(task.exercise)
+        self._tolerance = task.tolerance
         dtypes = [slot.dtype for slot, _ in self._outputs]
         self._fast_path = FastPath(self._oracle, self._tolerance, dtypes)
         self._poison = torch.empty(
@@ -44,7 +42,7 @@ class GradedBufferSets(BufferSets):
         """Draw inputs and poison for these sets, and wait until they are ready."""
         self._draw_poison()
         for number in order:
-            values = inputs.drawn(self._exercise, self._variant, self._case, self._random).tensors
+            values = inputs.drawn(self._task, self._case, self._random).tensors
             for slot, view in self._views(number, "input"):
                 view.copy_(values[slot.name])
             self._set_bytes(OUTPUTS, number).copy_(self._poison)

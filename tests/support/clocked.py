@@ -181,7 +181,7 @@ class InPython:
         return cls(sandbox, Task(exercise, variant), path)
 
     def executor(self, case: Case, opened: contextlib.ExitStack) -> Standing:
-        layout = Layout.of(self.task.exercise, self.task.variant, case)
+        layout = Layout.of(self.task, case)
         entry = self.task.variant.entry
         return contenders.start(self.sandbox, self.path, entry, [layout], opened)
 
@@ -193,9 +193,9 @@ class InPython:
         executor: Standing | None = None,
     ) -> Replays:
         exercise, variant = self.task.exercise, self.task.variant
-        layout = Layout.of(exercise, variant, case)
+        layout = Layout.of(Task(exercise, variant), case)
 
         def make_sets(memory: SharedBuffers, count: int) -> BufferSets:
-            return GradedBufferSets(memory, exercise, variant, case, count)
+            return GradedBufferSets(memory, Task(exercise, variant), case, count)
 
         return (executor or self.executor(case, opened)).serve(layout, make_sets)

@@ -9,6 +9,7 @@ import torch
 from grader import spec
 from grader.cases import MAX_SIZE, Case, CaseError, Space, drawn_cases, edge_sizes, inputs, parse
 from grader.spec import SizeRule
+from grader.spec.task import Task
 
 EXERCISES = spec.load_all()
 MIXED = """\
@@ -30,7 +31,7 @@ def spaces():
     """Every dtype and size class of every variant there is."""
     return [
         pytest.param(
-            Space(exercise, variant, dtype, size_class, 11),
+            Space(Task(exercise, variant), dtype, size_class, 11),
             id=f"{exercise.name}-{variant.name}-{dtype}-{size_class}",
         )
         for exercise in EXERCISES.values()
@@ -43,7 +44,7 @@ def spaces():
 def space_of(name, size_class="ragged", dtype="float32", seed=11):
     """Of the exercise's first variant."""
     exercise = EXERCISES[name]
-    return Space(exercise, first_variant(exercise), dtype, size_class, seed)
+    return Space(Task(exercise, first_variant(exercise)), dtype, size_class, seed)
 
 
 def first_variant(exercise):
@@ -108,7 +109,7 @@ def test_edges_are_of_their_class_and_smallest_first(space):
 @pytest.mark.parametrize("space", spaces())
 def test_every_pattern_layout_and_scalar_is_among_the_edges(space):
     edges = space.edges()
-    assert {case.data for case in edges} == {*space.exercise.data}
+    assert {case.data for case in edges} == {*space.task.exercise.data}
     for tensor in space.tensors:
         assert {case.layout_of(tensor) for case in edges} == {*tensor.layout}
     for scalar in space.scalars:
@@ -121,11 +122,11 @@ def test_every_pattern_meets_every_layout_where_there_are_many_edges(name):
     edges = space.edges()
     for tensor in space.tensors:
         met = {(case.data, case.layout_of(tensor)) for case in edges}
-        assert met == {(d, layout) for d in space.exercise.data for layout in tensor.layout}
+        assert met == {(d, layout) for d in space.task.exercise.data for layout in tensor.layout}
 
 
 def test_a_class_with_few_sizes_still_tries_every_choice(mixed):
-    space = Space(mixed, mixed.variants["triton"], "float16", "few", 1)
+    space = Space(Task(mixed, mixed.variants["triton"]), "float16", "few", 1)
     edges = space.edges()
     assert {case.data for case in edges} == {"large", "normal"}
     assert {dict(case.scalars).get("causal", False) for case in edges} == {True, False}
@@ -143,8 +144,8 @@ def test_drawn_cases_are_of_their_class(name, size_class):
     assert len(set(drawn)) == len(drawn) > 5
     for case in drawn:
         assert space.allows(dict(case.sizes))
-        assert tuple(n for n, _ in case.sizes) == space.exercise.sizes_names
-        assert case.data in space.exercise.data
+        assert tuple(n for n, _ in case.sizes) == space.task.exercise.sizes_names
+        assert case.data in space.task.exercise.data
         assert all(case.layout_of(t) in t.layout for t in space.tensors)
         assert all(case.scalar(s) in s.values for s in space.scalars)
 
@@ -157,7 +158,7 @@ def test_drawn_cases_depend_on_the_space_and_its_seed_alone():
 
 
 def test_few_choices_are_drawn_once_each(mixed):
-    space = Space(mixed, mixed.variants["triton"], "float16", "few", 1)
+    space = Space(Task(mixed, mixed.variants["triton"]), "float16", "few", 1)
     drawn = drawn_cases(space, 1000)
     assert len(drawn) == len({*drawn}) == 3 * 2 * 2 * 3  # sizes, data, causal, steps
 
@@ -176,7 +177,7 @@ def test_a_size_that_may_be_zero_is_drawn_so(tmp_path):
         MIXED.replace("n - 1", "n").replace("{one_of: [2, 8, 16]}", "{or_zero: [1, 900]}")
     )
     exercise = spec.load(path)
-    cases = drawn_cases(Space(exercise, exercise.variants["triton"], "float16", "few", 1), 40)
+    cases = drawn_cases(Space(Task(exercise, exercise.variants["triton"]), "float16", "few", 1), 40)
     zeros = sum(case.size("n") == 0 for case in cases)
     assert 0 < zeros < len(cases) / 2
 
@@ -187,7 +188,9 @@ def test_scalars_of_equal_values_are_drawn_as_their_kind(tmp_path):
         path = tmp_path / "mixed.yaml"
         path.write_text(text)
         exercise = spec.load(path)
-        cases = drawn_cases(Space(exercise, exercise.variants["triton"], "float16", "few", 1), 20)
+        cases = drawn_cases(
+            Space(Task(exercise, exercise.variants["triton"]), "float16", "few", 1), 20
+        )
         found = [dict(case.scalars)["causal"] for case in cases if "causal" in dict(case.scalars)]
         assert found and {type(value) for value in found} == {kind}
 
@@ -209,20 +212,20 @@ def test_text_and_case_are_the_same(name):
     variant = first_variant(exercise)
 
     for dtype, size_class in itertools.product(variant.dtypes, exercise.sizes):
-        for case in drawn_cases(Space(exercise, variant, dtype, size_class, 2**40 + 3), 10):
-            assert parse(str(case), exercise, variant, seed=0) == case
+        for case in drawn_cases(Space(Task(exercise, variant), dtype, size_class, 2**40 + 3), 10):
+            assert parse(str(case), Task(exercise, variant), seed=0) == case
 
 
 def test_text_and_case_are_the_same_for_every_kind_of_scalar(mixed):
     variant = mixed.variants["triton"]
-    for case in Space(mixed, variant, "float16", "few", 1).edges():
-        assert parse(str(case), mixed, variant, seed=5) == case
+    for case in Space(Task(mixed, variant), "float16", "few", 1).edges():
+        assert parse(str(case), Task(mixed, variant), seed=5) == case
 
 
 def test_a_case_as_text_is_short_and_complete():
     exercise = EXERCISES["rmsnorm"]
     text = "rows=1 cols=1025 dtype=float16 data=tiny x.layout=row_padded eps=1e-05 seed=7"
-    case = parse(text, exercise, exercise.variants["triton"], seed=0)
+    case = parse(text, Task(exercise, exercise.variants["triton"]), seed=0)
     assert str(case) == text
     assert case.size("cols") == 1025 and case.elements == 1025
     assert str(replace(case, data="normal", layouts=(), scalars=())) == (
@@ -232,15 +235,17 @@ def test_a_case_as_text_is_short_and_complete():
 
 def test_what_a_text_leaves_out_has_the_first_choice():
     exercise = EXERCISES["rmsnorm"]
-    case = parse("cols=5 rows=2", exercise, exercise.variants["triton"], seed=9)
+    case = parse("cols=5 rows=2", Task(exercise, exercise.variants["triton"]), seed=9)
     assert case == Case((("rows", 2), ("cols", 5)), "float32", 9)
 
 
 def test_the_first_choice_written_out_is_the_same_case():
     exercise = EXERCISES["rmsnorm"]
     variant = exercise.variants["triton"]
-    long = parse("rows=2 cols=5 x.layout=contiguous eps=1e-6 data=normal", exercise, variant, 9)
-    assert long == parse("rows=2 cols=5", exercise, variant, 9)
+    long = parse(
+        "rows=2 cols=5 x.layout=contiguous eps=1e-6 data=normal", Task(exercise, variant), 9
+    )
+    assert long == parse("rows=2 cols=5", Task(exercise, variant), 9)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +284,7 @@ def test_the_first_choice_written_out_is_the_same_case():
 def test_a_wrong_text_gets_one_line_that_names_the_word(text, message):
     exercise = EXERCISES["rmsnorm"]
     with pytest.raises(CaseError) as caught:
-        parse(text, exercise, exercise.variants["triton"], seed=0)
+        parse(text, Task(exercise, exercise.variants["triton"]), seed=0)
     assert str(caught.value) == message
 
 
@@ -294,7 +299,7 @@ def test_a_wrong_text_gets_one_line_that_names_the_word(text, message):
 )
 def test_a_wrong_scalar_or_an_empty_tensor_gets_one_line(mixed, text, message):
     with pytest.raises(CaseError) as caught:
-        parse(text, mixed, mixed.variants["triton"], seed=0)
+        parse(text, Task(mixed, mixed.variants["triton"]), seed=0)
     assert str(caught.value) == message
 
 
@@ -304,7 +309,7 @@ def test_a_wrong_scalar_or_an_empty_tensor_gets_one_line(mixed, text, message):
 def made(text, name="rmsnorm"):
     exercise = EXERCISES[name]
     variant = exercise.variants["triton"]
-    return inputs.make(exercise, variant, parse(text, exercise, variant, seed=3))
+    return inputs.make(Task(exercise, variant), parse(text, Task(exercise, variant), seed=3))
 
 
 def test_the_same_case_has_the_same_data():
@@ -354,8 +359,8 @@ def test_huge_data_is_finite_and_far_beyond_what_one_would_clamp_to(dtype):
 def test_any_bits_have_every_kind_of_number(dtype):
     exercise = EXERCISES["transpose"]
     variant = exercise.variants["triton_v4"]
-    case = parse(f"rows=40 cols=50 dtype={dtype} data=any_bits", exercise, variant, seed=3)
-    x = inputs.make(exercise, variant, case).tensors["input"].flatten().double()
+    case = parse(f"rows=40 cols=50 dtype={dtype} data=any_bits", Task(exercise, variant), seed=3)
+    x = inputs.make(Task(exercise, variant), case).tensors["input"].flatten().double()
     zeros = x[x == 0]
     for kind in (x.isnan(), x == torch.inf, x == -torch.inf, (x != 0) & (x.abs() < 1e-38)):
         assert kind.sum() > 20

@@ -19,6 +19,7 @@ from grader.cases import Space, drawn_cases, inputs, oracle
 from grader.cases.arena import Outcome, Slot
 from grader.cases.compare import allowed_error, judge, wrong_elements
 from grader.cases.inputs import strides_of
+from grader.spec.task import Task
 from grader.status import Status
 
 EXERCISES = spec.load_all()
@@ -47,7 +48,7 @@ class Setting:
         self.exercise, self.case = exercise, case
         variant = variant_for(exercise, case.dtype)
         self.tolerance = exercise.tolerance_of(variant)
-        self.made = inputs.make(exercise, variant, case)
+        self.made = inputs.make(Task(exercise, variant), case)
         self.truths = oracle.load(exercise.oracle).truths(
             self.made.tensors, self.made.scalars, self.tolerance.magnitude
         )
@@ -95,7 +96,7 @@ class Setting:
 def cases_of(exercise, dtype, least):
     """At least so many cases over all classes, the same ones each time."""
     variant = variant_for(exercise, dtype)
-    spaces = [Space(exercise, variant, dtype, name, 21) for name in exercise.sizes]
+    spaces = [Space(Task(exercise, variant), dtype, name, 21) for name in exercise.sizes]
     cases = {}
     for space in spaces:
         cases |= dict.fromkeys(space.edges()[-2 * len(exercise.data) :])
@@ -110,7 +111,7 @@ def cases_of(exercise, dtype, least):
 
 def elements(space, case):
     """How many the largest output has."""
-    outputs = space.exercise.outputs(space.variant)
+    outputs = space.task.exercise.outputs(space.task.variant)
     return max(math.prod(each.concrete_shape(dict(case.sizes))) for each in outputs)
 
 
@@ -316,7 +317,7 @@ def test_a_result_of_the_next_lower_precision_fails(name, dtype):
     for lower in ("float16", "bfloat16") if dtype == "float32" else ("bfloat16",):
         variant = variant_for(exercise, dtype)
         for size_class in exercise.sizes:
-            space = Space(exercise, variant, dtype, size_class, 21)
+            space = Space(Task(exercise, variant), dtype, size_class, 21)
             failed = most = 0
             for case in space.edges()[::2]:
                 setting = Setting(exercise, case)

@@ -43,7 +43,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     noted(Worker, "post", posted)
     noted(Arena, "collect", lambda *_: "answered")
     noted(oracle.Oracle, "truths", lambda *_: "truths")
-    noted(inputs, "make", lambda exercise, variant, case: f"inputs of {dict(case.sizes)['n']}")
+    noted(inputs, "make", lambda task, case: f"inputs of {dict(case.sizes)['n']}")
     return seen
 
 

@@ -79,11 +79,11 @@ def test_what_nvcc_will_refuse_is_not_explained():
 
 def space_of(name="rmsnorm", size_class="ragged", dtype="float16", seed=7):
     exercise = EXERCISES[name]
-    return Space(exercise, exercise.variants["triton"], dtype, size_class, seed)
+    return Space(Task(exercise, exercise.variants["triton"]), dtype, size_class, seed)
 
 
 def case_of(space, text):
-    return parse(f"{text} dtype={space.dtype} seed={space.seed}", space.exercise, space.variant, 0)
+    return parse(f"{text} dtype={space.dtype} seed={space.seed}", space.task, 0)
 
 
 # --- what is run ---------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def test_a_loop_that_another_part_was_in_is_waited_for_shortly(monkeypatch):
     runner = failing(lambda case: True, Status.timed_out)
     hurried = lambda _, most: contextlib.nullcontext(seconds.append(most))  # noqa: E731
     monkeypatch.setattr(search, "hurried", hurried)
-    runner.task = Task(space.exercise, space.variant)
+    runner.task = space.task
     run = FakeRunner.run
     monkeypatch.setattr(FakeRunner, "run", lambda self, case: replace(run(self, case), line=12))
     effort = Effort(shrink_timeouts=0)
@@ -270,7 +270,7 @@ def test_a_loop_that_cannot_end_is_waited_for_shortly_in_the_first_part(monkeypa
     runner = failing(lambda case: True, Status.timed_out)
     hurried = lambda _, most: contextlib.nullcontext(seconds.append(most))  # noqa: E731
     monkeypatch.setattr(search, "hurried", hurried)
-    runner.task, runner.source = Task(space.exercise, space.variant), loop
+    runner.task, runner.source = space.task, loop
     run = FakeRunner.run
     monkeypatch.setattr(FakeRunner, "run", lambda self, case: replace(run(self, case), line=1))
     part = search_part(space, runner, Effort(shrink_timeouts=0))
@@ -333,7 +333,7 @@ def test_there_is_one_failure_per_status_the_worst_first_each_the_smallest():
     assert part.failures[0].case == "rows=1 cols=1501 dtype=float16 seed=7"
     space = space_of()
     for failure, low, high in zip(part.failures[1:], (900, 100), (1500, 900), strict=True):
-        found = parse(failure.case, space.exercise, space.variant, 0)
+        found = parse(failure.case, space.task, 0)
         assert low < found.size("cols") <= high
         for edge in space.edges():
             if low < edge.size("cols") <= high:
@@ -624,7 +624,7 @@ def test_a_kernel_that_always_fails_is_run_ten_times_and_called_wrong():
     runner = failing(lambda case: True)
     part = search_part(space, runner, BRIEF)
     assert part.status is Status.wrong_values
-    smallest = parse(part.failures[0].case, space.exercise, space.variant, 0)
+    smallest = parse(part.failures[0].case, space.task, 0)
     assert Counter(runner.asked)[smallest] >= 10
     assert part.failures[0].occurrences == ""
 

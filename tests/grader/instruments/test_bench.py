@@ -58,8 +58,8 @@ def variant_of(name: str):
 )
 def test_the_case_comes_first_and_then_an_eighth_to_twice_its_largest_size(name, scaled, sizes):
     exercise, variant = variant_of(name)
-    assert scaled_names(exercise, variant) == scaled
-    planned = plan(exercise, variant)
+    assert scaled_names(Task(exercise, variant)) == scaled
+    planned = plan(Task(exercise, variant))
     assert [each.size for each in planned] == sizes
     assert [each.is_scored for each in planned] == [True, False, False, False, False]
     first = variant.performance.every_case[0]
@@ -72,14 +72,14 @@ def test_the_case_comes_first_and_then_an_eighth_to_twice_its_largest_size(name,
 
 def test_of_several_cases_all_are_timed_and_the_first_is_varied():
     exercise, variant = variant_of("gemm/triton_v4")
-    planned = plan(exercise, variant)
+    planned = plan(Task(exercise, variant))
     assert [p.given for p in planned if p.is_scored] == list(variant.performance.every_case)
     assert [p.size for p in planned] == [4096, None, None, None, None, None, 512, 1024, 2048, 8192]
 
 
 def test_sizes_given_by_hand_stand_in_for_those_derived():
     exercise, variant = variant_of("rmsnorm/triton")
-    assert [p.size for p in plan(exercise, variant, [300, 8192, 300])] == [8192, 300]
+    assert [p.size for p in plan(Task(exercise, variant), [300, 8192, 300])] == [8192, 300]
     assert parse("300, 8192") == [300, 8192]
 
 

@@ -65,7 +65,7 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch, python_sandbox) -> Callable[[str
         monkeypatch.setattr(Stopwatch, "reference", of(RMSNORM))
 
     monkeypatch.setattr(target, "why_none", lambda: "")
-    monkeypatch.setattr(target, "case_of", lambda e, v, seed: fixed_case(e, v, SMALL, seed))
+    monkeypatch.setattr(target, "case_of", lambda e, v, seed: fixed_case(Task(e, v), SMALL, seed))
     monkeypatch.setattr(target, "ROUNDS", 3)
     monkeypatch.setattr(contenders, "MOST_BUFFER_SETS", 4)
     monkeypatch.setattr(target, "Session", partial(Session, options=Options(device="cpu")))

@@ -36,7 +36,7 @@ VARIANT = EXERCISE.variants["triton"]
 
 
 def case(rows: int, cols: int, dtype: str = "float32") -> Case:
-    return fixed_case(EXERCISE, VARIANT, {"rows": rows, "cols": cols, "dtype": dtype}, 7)
+    return fixed_case(Task(EXERCISE, VARIANT), {"rows": rows, "cols": cols, "dtype": dtype}, 7)
 
 
 # The second is the largest, the last one has more columns than any.
@@ -186,7 +186,7 @@ def test_after_noise_all_are_new_and_the_old_ones_have_ended(python_sandbox, ope
 
 def test_variants_whose_baselines_are_the_same_python_share_their_workers(python_sandbox, opened):
     in_cuda = Task(EXERCISE, EXERCISE.variants["cuda_vector"])
-    larger = [fixed_case(EXERCISE, in_cuda.variant, {"rows": 64, "cols": 2000}, 7)]
+    larger = [fixed_case(Task(EXERCISE, in_cuda.variant), {"rows": 64, "cols": 2000}, 7)]
     again = Task(EXERCISE, asking("torch", at_least=0.7))
     later = [(again, larger), (in_cuda, larger)]
     first = Task(EXERCISE, asking("copy"))
@@ -212,7 +212,7 @@ def test_where_memory_lacks_for_later_variants_each_has_its_own_workers(
     python_sandbox, opened, monkeypatch
 ):
     later = Task(EXERCISE, asking("torch"))
-    large = [fixed_case(EXERCISE, VARIANT, {"rows": 256, "cols": 512, "dtype": "float32"}, 7)]
+    large = [fixed_case(Task(EXERCISE, VARIANT), {"rows": 256, "cols": 512, "dtype": "float32"}, 7)]
     given = (Task(EXERCISE, asking("copy")), CASES, None, [(later, large)])
     monkeypatch.setattr(contenders, "_room", lambda on_gpu: 5 << 20)
     with Baselines(python_sandbox, python_sandbox, *given) as baselines:

@@ -35,7 +35,7 @@ def test_solutions_are_inspected_and_use_what_cuobjdump_says(name: str, shared_s
 def test_the_code_of_a_lab_stands_beside_the_lines_of_each_of_its_files(shared_sandbox: Sandbox):
     course = Course(ROOT / "tests" / "lab_course")
     (task,) = selected(course.exercises, ["scale"])
-    case = parse("n=300 dtype=float32 seed=1", task.exercise, task.variant, 1, is_run=False)
+    case = parse("n=300 dtype=float32 seed=1", task, 1, is_run=False)
     options = Options(device="cpu", keeps_builds=False)
     with (
         Session(course.reference, course.exercises, options, sandbox=shared_sandbox) as session,
