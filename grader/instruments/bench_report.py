@@ -17,7 +17,7 @@ from grader.evidence import PerformanceEvidence
 from grader.gpu.roofline import Roofs
 from grader.instruments import bench_table, plots
 from grader.instruments.bench import BASELINES, SHORT_MICROSECONDS, Timed, axis
-from grader.instruments.points import Point, Series, series_of
+from grader.instruments.plots import Point, Series, series_of
 from grader.report import narrow, one_line
 from grader.report.performance import dtype_of, sentences
 from grader.spec import Exercise

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from grader.plan import model
-from grader.plan.model import Launch, Plan, Step, View
+from grader.plan.model import Launch, Plan, Step, View, value_of
 from grader.plan.rules import change_of, repeats
-from grader.plan.scalars import value_of
 
 MOST_STEPS = 60  # printed; the rest is counted
 MOST_ITEMS = 8  # printed of a tuple

@@ -23,8 +23,8 @@ from grader.gpu import locks
 from grader.gpu.devices import DeviceName
 from grader.grading import kept_sandboxes
 from grader.grading.session import Lent, Options
-from grader.grading.watchdog import end_this_process
 from grader.sandbox import processes
+from grader.sandbox.processes import end_this_process
 from grader.service.results import CheckResult
 from grader.service.single import EFFORTS, EffortName, check_source
 from grader.spec.task import Task

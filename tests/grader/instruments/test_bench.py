@@ -22,8 +22,7 @@ from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu.roofline import Roofs, peaks
 from grader.grading.session import Options, Session, selected
 from grader.instruments import bench, bench_report, plots
-from grader.instruments.bench import NO_GPU, Timed, with_a_case
-from grader.instruments.bench_sizes import parse, plan, scaled_names
+from grader.instruments.bench import NO_GPU, Timed, parse, plan, scaled_names, with_a_case
 from grader.mistakes import Mistake
 from grader.spec import Exercise, load_all
 from grader.spec.task import Task
