@@ -82,10 +82,10 @@ def test_inputs_that_cannot_be_made_are_reported_with_their_own_case(
 ) -> None:
     make = inputs.make
 
-    def failing(exercise: Any, variant: Any, case: Any) -> Any:
+    def failing(task: Any, case: Any) -> Any:
         if dict(case.sizes)["n"] == 257:
             raise OracleError("it fails")
-        return make(exercise, variant, case)
+        return make(task, case)
 
     monkeypatch.setattr(inputs, "make", failing)
     task = Task(EXERCISES["silu"], EXERCISES["silu"].variants["triton"])
