@@ -91,7 +91,7 @@ def test_loads_are_as_wide_as_the_types_in_the_source(compiled: CudaFile):
     (load, store) = at(found, body_of("plain"))
     assert load.text == (
         "1 load of 4 bytes for each thread (LDG.E). "
-        "A float4 has 16, where its address is a multiple of 16."
+        "A float4 is 16 bytes at once, where its address is a multiple of 16."
     )
     assert store.text.startswith("1 store of 4 bytes for each thread (STG.E)")
     _, found = compiled.look("by_four")
