@@ -33,7 +33,7 @@ SHORT = (
 def show(timings: Sequence[Timed], roofs: Roofs | None, console: Console) -> None:
     """Print every case, its ratio to each baseline, and what bounds the cases that are scored."""
     rows = [(name, _together(of_it)) for name, of_it in _by_variant(timings)]
-    bench_table.render(rows, console, roofs, explained=[])
+    bench_table.render(rows, console, roofs)
     ratios = _ratios(timings)
     if ratios.row_count:
         console.print()
