@@ -53,11 +53,6 @@ def pointer_to(text: str) -> Type:
     return _of_triton(f"!tt.ptr<{text}>")
 
 
-def descriptor_of(text: str) -> Type:
-    """A descriptor's type from its block: "16x32xf32", or in older versions "tensor<...>"."""
-    return _of_triton(f"!tt.tensordesc<{text}>")
-
-
 def unquoted(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
     """The places and letters of a text from `start` on, without strings in quotes."""
     place, quoted = start, False
@@ -174,7 +169,8 @@ def _block_pointer(text: str) -> list[Type]:
 
 def _descriptor(text: str) -> list[Type]:
     pointer, block = (_inside(part) for part in split_list(text)[:2])
-    return [pointer_to(pointer), descriptor_of(block)]
+    # Of a block such as 16x32xf32, or in older versions tensor<16x32xf32>.
+    return [pointer_to(pointer), _of_triton(f"!tt.tensordesc<{block}>")]
 
 
 # Of operations whose text leaves out types of operands.
