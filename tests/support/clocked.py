@@ -23,7 +23,6 @@ from grader.cases import Case
 from grader.sandbox import Sandbox
 from grader.sandbox.memfd import SharedBuffers
 from grader.sandbox.worker_process import Death
-from grader.spec import Exercise, Variant
 from grader.spec.task import Task
 from grader.timing import attempt, contenders, graph_replays, sequential
 from grader.timing.buffer_sets import BufferSets, Layout
@@ -176,9 +175,9 @@ class InPython:
     shared: object = None
 
     @classmethod
-    def of(cls, sandbox: Sandbox, exercise: Exercise, variant: Variant, source: str) -> InPython:
-        path = sandbox.hold(f"{exercise.name}_in_python.py", source.encode())
-        return cls(sandbox, Task(exercise, variant), path)
+    def of(cls, sandbox: Sandbox, task: Task, source: str) -> InPython:
+        path = sandbox.hold(f"{task.exercise.name}_in_python.py", source.encode())
+        return cls(sandbox, task, path)
 
     def executor(self, case: Case, opened: contextlib.ExitStack) -> Standing:
         layout = Layout.of(self.task, case)
@@ -192,10 +191,9 @@ class InPython:
         graded: bool = True,
         executor: Standing | None = None,
     ) -> Replays:
-        exercise, variant = self.task.exercise, self.task.variant
-        layout = Layout.of(Task(exercise, variant), case)
+        layout = Layout.of(self.task, case)
 
         def make_sets(memory: SharedBuffers, count: int) -> BufferSets:
-            return GradedBufferSets(memory, Task(exercise, variant), case, count)
+            return GradedBufferSets(memory, self.task, case, count)
 
         return (executor or self.executor(case, opened)).serve(layout, make_sets)

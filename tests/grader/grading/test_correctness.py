@@ -185,8 +185,8 @@ def test_what_only_drawn_cases_show_is_found():
     ],
 )
 def test_a_size_that_the_text_names_is_tried_and_so_is_the_one_beside_it(text, size):
-    variant = EXERCISES["rmsnorm"].variants["cuda_vector"]
-    space = replace(space_of(size_class="row_ragged"), variant=variant)
+    task = Task(EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["cuda_vector"])
+    space = replace(space_of(size_class="row_ragged"), task=task)
     for named in (True, False):
         runner = FakeRunner(lambda case: PASSED)
         runner.source = text if named else f"// {text}"

@@ -184,7 +184,7 @@ def planned(monkeypatch, python_sandbox) -> Callable[[str], None]:
     """What is timed of the submission: a function of torch's, where no plan can be."""
 
     def use(source: str) -> None:
-        of = lambda _, *task: InPython.of(python_sandbox, task[0], task[1], source)  # noqa: E731
+        of = lambda _, task: InPython.of(python_sandbox, task, source)  # noqa: E731
         monkeypatch.setattr(Stopwatch, "planned", of)
 
     return use
@@ -441,7 +441,7 @@ class Failing(InPython):
 def timed_with(error: Exception, exercises, python_sandbox, tmp_path, monkeypatch) -> list[Timed]:
     """What a bench shows of a kernel whose timing ends like this."""
     monkeypatch.setattr(Failing, "error", error, raising=False)
-    failing = lambda _, *task: Failing.of(python_sandbox, task[0], task[1], "")  # noqa: E731
+    failing = lambda _, task: Failing.of(python_sandbox, task, "")  # noqa: E731
     monkeypatch.setattr(Stopwatch, "planned", failing)
     monkeypatch.setattr(bench, "BASELINES", ())
     folder = submission(tmp_path / "mine", SOLUTION)

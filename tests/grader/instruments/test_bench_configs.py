@@ -15,7 +15,7 @@ from grader.gpu.roofline import Roofs
 from grader.grading.session import Options, Session
 from grader.instruments import bench, bench_configs, plots
 from grader.instruments.bench_configs import Configured, configurations, parse
-from grader.spec import Exercise, Variant, load_all
+from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import sequential
@@ -85,9 +85,9 @@ def taken(monkeypatch, python_sandbox, tmp_path) -> list[Configured]:
     monkeypatch.setattr(bench_configs, "BESIDE_OTHERS", ("copy",))
     monkeypatch.setattr(Runners, "sandbox_of", lambda *_: python_sandbox)
 
-    def planned(watch: Stopwatch, exercise: Exercise, variant: Variant) -> InPython:
+    def planned(watch: Stopwatch, task: Task) -> InPython:
         source = watch._runners._sources.read("rmsnorm.py").decode()
-        return InPython.of(python_sandbox, exercise, variant, source)
+        return InPython.of(python_sandbox, task, source)
 
     monkeypatch.setattr(Stopwatch, "planned", planned)
     exercise, variant = EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["triton"]

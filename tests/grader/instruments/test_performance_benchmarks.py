@@ -56,11 +56,8 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch, python_sandbox) -> Callable[[str
     Of the submission, and of the staff's solution, a function of torch's is timed.
     """
 
-    def planned(source: str, exercise, variant) -> InPython:
-        return InPython.of(python_sandbox, exercise, variant, source)
-
     def use(source: str = RMSNORM) -> None:
-        of = lambda text: lambda _, *task: planned(text, *task)  # noqa: E731
+        of = lambda text: lambda _, task: InPython.of(python_sandbox, task, text)  # noqa: E731
         monkeypatch.setattr(Stopwatch, "planned", of(source))
         monkeypatch.setattr(Stopwatch, "reference", of(RMSNORM))
 

@@ -367,7 +367,7 @@ def test_its_host_answers_to_nothing_else(python_sandbox, opened):
 
 
 def in_python(sandbox: Sandbox, source: str) -> PerformanceEvidence:
-    candidate: Any = InPython.of(sandbox, EXERCISE, asking("torch", at_least=0.001), source)
+    candidate: Any = InPython.of(sandbox, Task(EXERCISE, asking("torch", at_least=0.001)), source)
     budget = sequential.Budget(seconds=60.0, pairs=sequential.MIN_PAIRS)
     return timed_variant.measure(candidate, 7, trusted=sandbox, options=Options(budget=budget))
 

@@ -369,8 +369,8 @@ def without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict]:
     """`run` where executor and clock are ours; what they were given, and how they answer."""
     what: dict[str, Any] = {"is_right": True, "documents": [], "timed": []}
 
-    def time(self, exercise, variant, waiting=None, documents=None) -> PerformanceEvidence:
-        for case in cases_of(Task(exercise, variant), 2026):
+    def time(self, task, waiting=None, documents=None) -> PerformanceEvidence:
+        for case in cases_of(task, 2026):
             try:
                 what["timed"] += documents.documents(case, ())
             except TimingFailed as failed:
