@@ -25,7 +25,7 @@ from grader.gpu import machine
 from grader.grading.session import PUBLIC_SEED, Options, Session
 from grader.spec import Exercise, Variant, load_all
 from grader.spec.task import Task
-from grader.timing.graded_buffer_sets import GradedBufferSets
+from grader.timing.buffer_sets import GradedBufferSets
 
 COLUMNS = ("prepare", "fill", "replay", "finish")
 _T = TypeVar("_T")

@@ -31,9 +31,8 @@ from grader.sandbox.memfd import Memfds, SharedBuffers
 from grader.sandbox.worker_process import Worker
 from grader.spec import ITEMSIZE, Tensor, Variant
 from grader.spec.task import Task
-from grader.timing.buffer_sets import BufferSets, Layout, buffer_sets_that_fit
+from grader.timing.buffer_sets import BufferSets, GradedBufferSets, Layout, buffer_sets_that_fit
 from grader.timing.failures import TimingFailed, TooLittleMemory, expect_ok
-from grader.timing.graded_buffer_sets import GradedBufferSets
 from grader.timing.graph_replays import FIRST_LIMITS, Replays
 from grader.worker.protocol import Argument, Operation
 

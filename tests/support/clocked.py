@@ -25,9 +25,8 @@ from grader.sandbox.memfd import SharedBuffers
 from grader.sandbox.worker_process import Death
 from grader.spec.task import Task
 from grader.timing import attempt, contenders, graph_replays, sequential
-from grader.timing.buffer_sets import BufferSets, Layout
+from grader.timing.buffer_sets import BufferSets, GradedBufferSets, Layout
 from grader.timing.contenders import Standing
-from grader.timing.graded_buffer_sets import GradedBufferSets
 from grader.timing.graph_replays import Replays
 from grader.worker.protocol import Argument, Code, Operation, Reply
 

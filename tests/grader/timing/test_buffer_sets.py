@@ -12,8 +12,7 @@ from grader.sandbox.memfd import Memfds
 from grader.spec import Scalar, load_all
 from grader.spec.task import Task
 from grader.status import Status
-from grader.timing.buffer_sets import BufferSets, Layout, buffer_sets_that_fit
-from grader.timing.graded_buffer_sets import GradedBufferSets
+from grader.timing.buffer_sets import BufferSets, GradedBufferSets, Layout, buffer_sets_that_fit
 
 EXERCISES = load_all()
 SIZES = {
