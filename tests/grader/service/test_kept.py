@@ -42,8 +42,8 @@ class Watched:
             self.started[kind] += 1
             return fork(sandbox, request, *given)
 
-        def made(exercise, variant, case):
-            inputs = make(exercise, variant, case)
+        def made(task, case):
+            inputs = make(task, case)
             self.inputs.append([each.tolist() for each in inputs.tensors.values()])
             return inputs
 
