@@ -103,14 +103,14 @@ def on_one_set(replays: Replays) -> None:
 
 def opened_here(session: Session, whose: str, n: int, opened: contextlib.ExitStack) -> Replays:
     """Replays of a call by the grader's clock."""
-    case = fixed_case(SILU, VARIANT, {"n": n, "dtype": "bfloat16"}, 7)
+    case = fixed_case(Task(SILU, VARIANT), {"n": n, "dtype": "bfloat16"}, 7)
     if whose == "torch":
         sandbox = session.stopwatch.trusted
         layout = contenders.layout_of("torch", Task(SILU, VARIANT), case, 0)
         what = (sandbox, "torch", Task(SILU, VARIANT), [layout])
         replays = contenders.baseline(*what, opened).ungraded(layout)
     else:
-        planned = session.stopwatch.planned(SILU, VARIANT)
+        planned = session.stopwatch.planned(Task(SILU, VARIANT))
         replays = planned.begin(case, opened, graded=False)
     return replays
 

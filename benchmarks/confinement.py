@@ -69,9 +69,7 @@ def _task() -> Task:
 
 def _cases() -> list[Case]:
     task = _task()
-    return Space(
-        task.exercise, task.variant, task.variant.dtypes[0], "ragged", PUBLIC_SEED
-    ).edges()[:CASES]
+    return Space(task, task.variant.dtypes[0], "ragged", PUBLIC_SEED).edges()[:CASES]
 
 
 def _first(level: Level, opened: contextlib.ExitStack) -> tuple[Runner, float]:

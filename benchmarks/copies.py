@@ -22,6 +22,7 @@ from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.timing import contenders
 from grader.timing.buffer_sets import Layout
 from grader.timing.graph_replays import Replays
@@ -61,7 +62,7 @@ def main() -> None:
         Session(oracle.ORACLES.parent, EXERCISES, Options(device="cuda")) as session,
         Sandbox("cuda", Level.limits) as sandbox,
     ):
-        executors = session.stopwatch.planned(SILU, SILU.variants["triton"]).sandbox
+        executors = session.stopwatch.planned(Task(SILU, SILU.variants["triton"])).sandbox
         for mib in options.mib:
             size = int(mib * (1 << 20))
             ours, theirs = copied(sandbox, executors, size, options.replays)

@@ -106,7 +106,7 @@ def _workers(console: Console, exercises, submission: Path, repeats: int) -> Non
     """Time a fresh planner and executor until they have loaded the file and answered a case."""
     task = triton_tasks(exercises)[0]
     variant = task.variant
-    case = Space(task.exercise, variant, variant.dtypes[0], variant.size_classes[0], 1).edges()[0]
+    case = Space(task, variant.dtypes[0], variant.size_classes[0], 1).edges()[0]
     with (
         Sandbox(kind="plans") as sandbox,
         PlannedTritonRunner(sandbox, task, _held(sandbox, submission, variant)) as runner,

@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 from grader.cli.console import case_of  # noqa: E402
 from grader.executors.cuda import cuda_build  # noqa: E402
 from grader.grading.session import Options, Session, selected  # noqa: E402
-from grader.instruments.inspect import listing, tools  # noqa: E402
+from grader.instruments.inspect import compiling, listing  # noqa: E402
 from grader.instruments.inspect.findings import Finding, findings  # noqa: E402
 from grader.instruments.inspect.kernels import (  # noqa: E402
     Inspected,
@@ -38,7 +38,7 @@ from grader.spec.task import Task  # noqa: E402
 from grader.worker.compile.cubin import Usage  # noqa: E402
 
 WITHOUT_KERNELS = {"transpose/torch_v0", "gemm/torch_v0", "copy_first_column/cuda"}
-CUOBJDUMP = tools.of_triton().get("cuobjdump")
+CUOBJDUMP = compiling.of_triton().get("cuobjdump")
 _FUNCTION = re.compile(r"Function (\S+):\s+REG:(\d+) STACK:(\d+) SHARED:(\d+)")
 _CALLS = {"tensor cores": "tl.dot(", "no tensor cores": "tl.dot("}
 _MEMORY = ("wide", "narrow", "cp.async")
@@ -66,7 +66,7 @@ def cannot(task: Task) -> str:
         return "needs cuobjdump"
     if task.variant.language != "cuda":
         return ""
-    return cuda_build.why_not("emulator") or ("" if tools.nvcc() else tools.NO_NVCC)
+    return cuda_build.why_not("emulator") or ("" if compiling.nvcc() else compiling.NO_NVCC)
 
 
 def differences(session: Session, task: Task) -> Iterator[str]:

@@ -24,7 +24,8 @@ from grader.cases import Case, fixed_case, oracle
 from grader.gpu import machine
 from grader.grading.session import PUBLIC_SEED, Options, Session
 from grader.spec import Exercise, Variant, load_all
-from grader.timing.graded_buffer_sets import GradedBufferSets
+from grader.spec.task import Task
+from grader.timing.buffer_sets import GradedBufferSets
 
 COLUMNS = ("prepare", "fill", "replay", "finish")
 _T = TypeVar("_T")
@@ -45,7 +46,7 @@ def main() -> None:
         for exercise, variant in timed_variants(exercises.values(), given.exercises):
             assert variant.performance is not None
             for sizes in variant.performance.every_case:
-                case = fixed_case(exercise, variant, sizes, PUBLIC_SEED)
+                case = fixed_case(Task(exercise, variant), sizes, PUBLIC_SEED)
                 row = costs(session, exercise, variant, case, given.replays)
                 table.add_row(f"{exercise.name} {variant.name} {case.sizes}", *row)
     console = Console()
@@ -77,7 +78,7 @@ def costs(
             spent[name].append(time.perf_counter() - started)
 
     with contextlib.ExitStack() as opened:
-        planned = session.stopwatch.planned(exercise, variant)
+        planned = session.stopwatch.planned(Task(exercise, variant))
         noted("plan", lambda: planned.prepare(case))
         replays = noted("start", lambda: planned.begin(case, opened))
         noted("settle", replays.settle)

@@ -87,11 +87,6 @@ def pytest_configure(config: pytest.Config) -> None:
         head_start.begin_plans()
 
 
-def _typed(config: pytest.Config) -> str:
-    """The `-k` as it was typed."""
-    return config.stash.get(_EXPRESSION, config.option.keyword)
-
-
 def _is_ours(config: pytest.Config) -> bool:
     """Whether pytest runs by this project's configuration, not by that of another project."""
     return config.inipath is not None and config.inipath.resolve() == CONFIGURATION
@@ -151,7 +146,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     config = terminalreporter.config
     left_out = config.stash.get(_DESELECTED, []) if _is_ours(config) else []
     if config.option.keyword and left_out and not config.stash.get(_SELECTED, 1):
-        terminalreporter.write_line(none_selected(_typed(config), left_out))
+        typed = config.stash.get(_EXPRESSION, config.option.keyword)
+        terminalreporter.write_line(none_selected(typed, left_out))
     lines = config.stash.get(_MEASURED, [])
     if lines:
         terminalreporter.section("memory")

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from grader.gpu.roofline import Roofs
 from grader.instruments import plots
-from grader.instruments.points import Point, Series
+from grader.instruments.plots import Point, Series
 from grader.report.performance import duration
 from grader.timing.bootstrap import Interval
 from lecture.comparisons import Comparison, Timing

@@ -98,7 +98,7 @@ def counted(folder, variants, **sizes):
     with Session(Path(folder), {"gemm": EXERCISE}, Options(device="cpu")) as session:
         for name in variants:
             task = Task(EXERCISE, EXERCISE.variants[name])
-            case = fixed_case(EXERCISE, task.variant, sizes, 2026)
+            case = fixed_case(task, sizes, 2026)
             try:
                 trace = traced(session, task, case, is_given=True).trace
             except NothingToDraw as error:

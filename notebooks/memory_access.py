@@ -90,7 +90,7 @@ def counted(source):
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "silu.cu").write_text(source)
         with Session(Path(folder), exercises, Options(device="cpu")) as session:
-            case = fixed_case(task.exercise, task.variant, {"n": 1024}, 2026)
+            case = fixed_case(task, {"n": 1024}, 2026)
             run = traced(session, task, case, is_given=True)
     return [event for launch in run.trace.launches for event in launch.events]
 

@@ -129,7 +129,7 @@ def _end(name: str, status: Status, reason: str) -> None:
 
 def case_of(exercise: Exercise, variant: Variant, seed: int) -> Case:
     """The variant's performance case, the first of several."""
-    return fixed_case(exercise, variant, variant.timed.every_case[0], seed)
+    return fixed_case(Task(exercise, variant), variant.timed.every_case[0], seed)
 
 
 class Rounds:
@@ -180,9 +180,9 @@ def stand_by(
         torch.cuda.empty_cache()  # or there would be less for buffers
     try:
         if kernel == STUDENT:
-            replays = session.stopwatch.planned(exercise, variant).begin(case, opened)
+            replays = session.stopwatch.planned(Task(exercise, variant)).begin(case, opened)
         else:
-            reference = partial(session.stopwatch.reference, exercise, variant)
+            reference = partial(session.stopwatch.reference, Task(exercise, variant))
             executors = session.runners.sandbox_of("cuda")
             given = (trusted, executors, Task(exercise, variant), [case], reference)
             baselines = opened.enter_context(Baselines(*given))

@@ -29,9 +29,9 @@ from grader.grading.measure import is_timed, measure
 from grader.grading.search import Effort
 from grader.grading.session import Lent, Options, Progress, Session, Step, unwatched
 from grader.grading.submitted import MAX_FILE_BYTES
-from grader.grading.watchdog import end_this_process
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
+from grader.sandbox.processes import end_this_process
 from grader.spec import Exercise
 from grader.spec.compiling import digest
 from grader.spec.course_file import CPU

@@ -63,6 +63,30 @@ class Slot:
             return 0
         return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
 
+    @property
+    def kind(self) -> torch.dtype:
+        """The dtype, as torch has it."""
+        kind: torch.dtype = getattr(torch, self.dtype)
+        return kind
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.kind.itemsize
+
+    def argument(self, buffer: int, offset: int, allocation: tuple[int, int]) -> Argument:
+        """The tensor for a worker: its first byte in a buffer, and its allocation there."""
+        return Argument(
+            kind=Kind.tensor,
+            dtype=DType[self.dtype],
+            space=Space[self.space],
+            buffer=buffer,
+            offset=offset,
+            allocation=allocation,
+            shape=self.shape,
+            strides=self.strides,
+        )
+
 
 @dataclass(frozen=True)
 class Placed:
@@ -165,14 +189,13 @@ class Arena:
         if slot.role == "input":
             allocation.fill_(0xFF)  # NaN in every floating-point format, -1 in signed integers
         else:
-            elements = allocation.view(getattr(torch, slot.dtype))
-            _NOISE.fill(elements, possible=True)
-            _NOISE.fill(_view(allocation, slot), possible=leftovers)
+            _NOISE.fill(allocation.view(slot.kind), possible=True)
+            _NOISE.fill(strided(allocation, slot, _first_byte(slot)), possible=leftovers)
         if slot.values is not None:
-            _view(allocation, slot).copy_(slot.values)
+            strided(allocation, slot, _first_byte(slot)).copy_(slot.values)
         if judged:
             self.memory.put(buffer, start, allocation)
-        argument = _argument(slot, buffer, start, length)
+        argument = slot.argument(buffer, start + _first_byte(slot), (start, length))
         return Placed(slot, argument, allocation if judged else None, leftovers)
 
 
@@ -181,7 +204,7 @@ def described(slots: Sequence[Slot]) -> list[Argument]:
     arguments, start = [], 0
     for slot in slots:
         length = _allocation_bytes(slot)
-        arguments.append(_argument(slot, OUTPUTS, start, length))
+        arguments.append(slot.argument(OUTPUTS, start + _first_byte(slot), (start, length)))
         start += length
     return arguments
 
@@ -222,13 +245,11 @@ class _Noise:
         if key not in self._drawn:
             drawn = np.frombuffer(self._random.bytes(2 * NOISE_BYTES), dtype=np.uint8).copy()
             bits = torch.from_numpy(drawn).view(BITS[dtype.itemsize])
-            if dtype.is_floating_point:
-                infinity = int(torch.tensor(float("inf"), dtype=dtype).view(bits.dtype))
-                exponent = 1 << (infinity.bit_length() - 1)
-                bits = bits.bitwise_or_(1)
-                bits = bits.bitwise_and_(~exponent) if possible else bits.bitwise_or_(infinity)
-            elif dtype is torch.bool:
-                bits.bitwise_or_(2)
+            if possible and dtype.is_floating_point:
+                exponent = 1 << (_infinity(dtype).bit_length() - 1)
+                bits.bitwise_or_(1).bitwise_and_(~exponent)
+            else:
+                make_poison(bits, dtype)
             self._drawn[key] = bits
         return self._drawn[key]
 
@@ -236,13 +257,24 @@ class _Noise:
 _NOISE = _Noise()
 
 
+def make_poison(bits: torch.Tensor, dtype: torch.dtype) -> None:
+    """Turn random bits of a dtype's elements into values that no kernel computes: see _Noise."""
+    if dtype.is_floating_point:
+        bits.bitwise_or_(_infinity(dtype)).bitwise_or_(1)
+    elif dtype is torch.bool:
+        bits.bitwise_or_(2)
+
+
+def _infinity(dtype: torch.dtype) -> int:
+    """The bits of infinity."""
+    return int(torch.tensor(float("inf"), dtype=dtype).view(BITS[dtype.itemsize]))
+
+
 def _outcome(item: Placed, before: torch.Tensor, after: torch.Tensor) -> Outcome:
     """The outcome of the copy `after` against the state `before`, which is overwritten."""
-    slot = item.slot
-    # Compared as integers of the element's size, since poison may be NaN, which equals nothing.
-    bits = BITS[getattr(torch, slot.dtype).itemsize]
-    values = _view(after, slot).clone(memory_format=torch.contiguous_format)
-    inside, poison = _strided(after.view(bits), slot), _strided(before.view(bits), slot)
+    slot, first = item.slot, _first_byte(item.slot)
+    values = strided(after, slot, first).clone(memory_format=torch.contiguous_format)
+    inside, poison = bits_of(after, slot, first), bits_of(before, slot, first)
     unwritten = np.asarray(inside.numpy() == poison.numpy())  # an array for a scalar too
     # With the inside restored, all differences lie outside. Mostly there are none, which comparing
     # eight bytes at a time finds fast.
@@ -250,10 +282,9 @@ def _outcome(item: Placed, before: torch.Tensor, after: torch.Tensor) -> Outcome
     outside: tuple[int, ...] = ()
     outside_count = 0
     if not np.array_equal(_words(after), _words(before)):
-        changed = after.view(bits) != before.view(bits)
+        changed = after.view(inside.dtype) != before.view(inside.dtype)
         outside_count = int(changed.count_nonzero())
-        first = GUARD_BYTES // bits.itemsize + slot.first
-        outside = tuple((changed.nonzero()[:1024, 0] - first).tolist())
+        outside = tuple((changed.nonzero()[:1024, 0] - first // slot.itemsize).tolist())
     any_change = not unwritten.all()
     if item.leftovers:  # what was there may well be the result
         unwritten = np.zeros_like(unwritten)
@@ -265,18 +296,9 @@ def _words(allocation: torch.Tensor) -> np.ndarray:
     return allocation.numpy().view(np.int64)
 
 
-def _argument(slot: Slot, buffer: int, start: int, length: int) -> Argument:
-    """The argument for a slot in the allocation of `length` bytes at `start` of a buffer."""
-    return Argument(
-        kind=Kind.tensor,
-        dtype=DType[slot.dtype],
-        space=Space[slot.space],
-        buffer=buffer,
-        offset=start + GUARD_BYTES + slot.first * getattr(torch, slot.dtype).itemsize,
-        allocation=(start, length),
-        shape=slot.shape,
-        strides=slot.strides,
-    )
+def _first_byte(slot: Slot) -> int:
+    """Where in its allocation the view's first element lies."""
+    return GUARD_BYTES + slot.first * slot.itemsize
 
 
 def _gap_bytes(on_gpu: bool, inputs_writable: bool) -> int:
@@ -290,15 +312,17 @@ def _gap_bytes(on_gpu: bool, inputs_writable: bool) -> int:
 
 def _allocation_bytes(slot: Slot) -> int:
     """Whole pages, so that the worker can make the gaps inaccessible."""
-    itemsize = getattr(torch, slot.dtype).itemsize
-    needed: int = (slot.first + slot.extent) * itemsize + 2 * GUARD_BYTES
+    needed = (slot.first + slot.extent) * slot.itemsize + 2 * GUARD_BYTES
     return -(-needed // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
-def _strided(elements: torch.Tensor, slot: Slot) -> torch.Tensor:
-    first = GUARD_BYTES // getattr(torch, slot.dtype).itemsize + slot.first
-    return elements.as_strided(slot.shape, slot.strides, elements.storage_offset() + first)
+def strided(memory: torch.Tensor, slot: Slot, offset: int) -> torch.Tensor:
+    """A slot's tensor in bytes of memory; `offset` is where in them its first element begins."""
+    typed = memory.view(slot.kind)
+    first = typed.storage_offset() + offset // slot.itemsize
+    return typed.as_strided(slot.shape, slot.strides, first)
 
 
-def _view(allocation: torch.Tensor, slot: Slot) -> torch.Tensor:
-    return _strided(allocation.view(getattr(torch, slot.dtype)), slot)
+def bits_of(memory: torch.Tensor, slot: Slot, offset: int) -> torch.Tensor:
+    """The same as integers of the element's size: poison may be NaN, which equals nothing."""
+    return strided(memory, slot, offset).view(BITS[slot.itemsize])

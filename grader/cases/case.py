@@ -1,8 +1,8 @@
 """Concrete cases of a spec: the sizes, layouts, scalars and data that a kernel is run on.
 
 A size class starts with its edge cases: each size at 1, 2, 3 and at 2^k - 1, 2^k, 2^k + 1 where the
-class allows it, since masks and grids fail there. Hypothesis draws more. A case fits on a command
-line, so that it can be repeated.
+class allows it, since masks and grids fail there. More are drawn. A case fits on a command line, so
+that it can be repeated.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from grader.spec import Exercise, Scalar, SizeRule, Tensor, Variant, drawn_sizes
+from grader.spec import Scalar, SizeRule, Tensor, Variant, drawn_sizes
 from grader.spec.formula import FormulaError
+from grader.spec.task import Task
 from grader.spec.values import FLOATS
 
 MAX_SIZE = 1 << 20  # of a case on the command line
 MAX_ELEMENTS = 1 << 26
 MAX_PLANNED_SIZE = 1 << 31  # of a size, where nothing runs
 _TRIES = 100  # of drawing sizes that meet a spec's relations
+_DRAWS = 4  # for each case that is wanted, since some are equal
+_SQUARES = 4  # of so many cases, one has equal sizes where it may
 MAX_PLANNED_ELEMENTS = 1 << 33  # of a tensor there
 
 
@@ -104,16 +107,16 @@ def agrees(text: str, variant: Variant, named: Mapping[str, Any]) -> bool:
     )
 
 
-def fixed_case(exercise: Exercise, variant: Variant, given: Mapping[str, Any], seed: int) -> Case:
+def fixed_case(task: Task, given: Mapping[str, Any], seed: int) -> Case:
     """The fixed case of a spec's block, on which speed or use of memory is measured."""
     return Case(
-        sizes=tuple((name, int(given[name])) for name in exercise.sizes_names),
-        dtype=str(given.get("dtype", variant.dtypes[0])),
+        sizes=tuple((name, int(given[name])) for name in task.exercise.sizes_names),
+        dtype=str(given.get("dtype", task.variant.dtypes[0])),
         seed=seed,
         data=str(given.get("data", "normal")),
         scalars=tuple(
             (argument.name, given[argument.name])
-            for argument in exercise.signature(variant)
+            for argument in task.signature
             if isinstance(argument, Scalar) and argument.name in given
         ),
     )
@@ -123,29 +126,30 @@ def fixed_case(exercise: Exercise, variant: Variant, given: Mapping[str, Any], s
 class Space:
     """All cases of one dtype and size class of a variant."""
 
-    exercise: Exercise
-    variant: Variant
+    task: Task
     dtype: str
     size_class: str
     seed: int
 
     @cached_property
     def tensors(self) -> list[Tensor]:
-        return [each for each in self.exercise.signature(self.variant) if isinstance(each, Tensor)]
+        return [each for each in self.task.signature if isinstance(each, Tensor)]
 
     @cached_property
     def scalars(self) -> list[Scalar]:
         """The scalars that a case chooses a value of."""
-        scalars = (e for e in self.exercise.signature(self.variant) if isinstance(e, Scalar))
+        scalars = (e for e in self.task.signature if isinstance(e, Scalar))
         return [each for each in scalars if each.follows is None]
 
     @cached_property
     def patterns(self) -> dict[str, tuple[str, ...]]:
         """The patterns of each input but the leading one, whose are the exercise's `data`."""
-        inputs = self.exercise.inputs(self.variant)
-        leading = self.exercise.leading_input(self.variant, self.dtype)
+        inputs = self.task.inputs
+        leading = self.task.exercise.leading_input(self.task.variant, self.dtype)
         return {
-            each.name: each.contents.patterns(each.concrete_dtype(self.dtype), self.exercise.data)
+            each.name: each.contents.patterns(
+                each.concrete_dtype(self.dtype), self.task.exercise.data
+            )
             for each in inputs
             if each.name != leading
         }
@@ -153,15 +157,15 @@ class Space:
     @property
     def alternatives(self) -> tuple[dict[str, SizeRule], ...]:
         """The rules for sizes; a case follows one of the mappings."""
-        return self.exercise.sizes[self.size_class]
+        return self.task.exercise.sizes[self.size_class]
 
     @property
     def plain_data(self) -> str:
         """The plainest data pattern: normal, or the spec's first."""
-        return "normal" if "normal" in self.exercise.data else self.exercise.data[0]
+        return "normal" if "normal" in self.task.exercise.data else self.task.exercise.data[0]
 
     def allows(self, sizes: Mapping[str, int]) -> bool:
-        return drawn_sizes.meet(self.exercise.where, sizes) and any(
+        return drawn_sizes.meet(self.task.exercise.where, sizes) and any(
             all(rule.contains(sizes[name]) for name, rule in rules.items())
             for rules in self.alternatives
         )
@@ -176,7 +180,7 @@ class Space:
     ) -> Case:
         """A case in the spec's order, without first choices."""
         return Case(
-            sizes=tuple((name, sizes[name]) for name in self.exercise.sizes_names),
+            sizes=tuple((name, sizes[name]) for name in self.task.exercise.sizes_names),
             dtype=self.dtype,
             seed=self.seed,
             data=data,
@@ -211,7 +215,7 @@ class Space:
         cases: dict[Case, None] = {}
         turn = itertools.count()
         for rules in self.alternatives:
-            for sizes in drawn_sizes.edges(rules, self.exercise.where, self._enough_turns):
+            for sizes in drawn_sizes.edges(rules, self.task.exercise.where, self._enough_turns):
                 cases[self._turn(sizes, next(turn))] = None
         return sorted(cases, key=_size)
 
@@ -240,7 +244,7 @@ class Space:
         """
         stated = {
             each.name
-            for each in self.exercise.inputs(self.variant)
+            for each in self.task.inputs
             if each.values is not None or each.concrete_dtype(self.dtype) not in FLOATS
         }
         return {name: known for name, known in self.patterns.items() if name in stated}
@@ -248,7 +252,7 @@ class Space:
     @cached_property
     def _choices(self) -> dict[str, tuple[Any, ...]]:
         """The alternatives by name, besides sizes, where there are any."""
-        choices: dict[str, tuple[Any, ...]] = {"data": self.exercise.data}
+        choices: dict[str, tuple[Any, ...]] = {"data": self.task.exercise.data}
         choices |= {f"{name}.data": patterns for name, patterns in self.stated.items()}
         choices |= {f"{tensor.name}.layout": tensor.layout for tensor in self.tensors}
         choices |= {scalar.name: scalar.values for scalar in self.scalars}
@@ -283,14 +287,30 @@ class Space:
         return self.case(sizes, chosen["data"], layouts, scalars, patterns)
 
 
-def drawn_case(space: Space, chooser: random.Random) -> Case:
-    """A case of a space as `chooser` draws it.
+def drawn_cases(space: Space, count: int) -> list[Case]:
+    """So many different cases of a space, in order; fewer where few can be drawn.
 
-    Its sizes are an edge case's where none of many draws meets the spec's relations.
+    They depend on the space and its seed alone.
     """
+    chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class}")
+    cases: dict[Case, None] = {}
+    for _ in range(_DRAWS * count):
+        cases[_drawn_case(space, chooser)] = None
+        if len(cases) == count:
+            break
+    return list(cases)
+
+
+def _drawn_case(space: Space, chooser: random.Random) -> Case:
+    """Its sizes are an edge case's where none of many draws meets the spec's relations."""
     for _ in range(_TRIES):
-        sizes = drawn_sizes.drawn(chooser.choice(space.alternatives), chooser)
-        if drawn_sizes.meet(space.exercise.where, sizes):
+        rules = chooser.choice(space.alternatives)
+        sizes = drawn_sizes.drawn(rules, chooser)
+        if not chooser.randrange(_SQUARES):
+            sizes = drawn_sizes.as_one(
+                rules, sizes, chooser.choice(space.task.exercise.sizes_names)
+            )
+        if drawn_sizes.meet(space.task.exercise.where, sizes):
             break
     else:
         sizes = dict(chooser.choice(space.leading_edges()).sizes)
@@ -317,7 +337,7 @@ def named_cases(
     cases = []
     for place, name, size in itertools.islice(wanted, most):
         sizes = drawn_sizes.drawn(space.alternatives[place], chooser) | {name: size}
-        if drawn_sizes.meet(space.exercise.where, sizes):
+        if drawn_sizes.meet(space.task.exercise.where, sizes):
             cases.append(_with_sizes(space, sizes, chooser))
     return cases
 
@@ -325,7 +345,7 @@ def named_cases(
 def _with_sizes(space: Space, sizes: Mapping[str, int], chooser: random.Random) -> Case:
     return space.case(
         sizes,
-        chooser.choice(space.exercise.data),
+        chooser.choice(space.task.exercise.data),
         {tensor.name: chooser.choice(tensor.layout) for tensor in space.tensors},
         {scalar.name: chooser.choice(scalar.values) for scalar in space.scalars},
         {name: chooser.choice(known) for name, known in space.stated.items()},
@@ -336,13 +356,14 @@ def _size(case: Case) -> tuple[int, int, int, int, int]:
     return case.complexity
 
 
-def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bool = True) -> Case:
+def parse(text: str, task: Task, seed: int, is_run: bool = True) -> Case:
     """The case that a `--case` text describes; what it omits has the spec's first choice.
 
     `is_run=False` is for a case that is only planned, which may be larger. Raises CaseError for a
     word that isn't `key=value`, an unknown or repeated key, and an impossible value.
     """
-    space = Space(exercise, variant, variant.dtypes[0], next(iter(exercise.sizes)), seed)
+    exercise = task.exercise
+    space = Space(task, task.variant.dtypes[0], next(iter(exercise.sizes)), seed)
     readers = _readers(space, MAX_SIZE if is_run else MAX_PLANNED_SIZE)
     given: dict[str, Any] = {}
     for key, value in _words(text):
@@ -380,13 +401,13 @@ def parse(text: str, exercise: Exercise, variant: Variant, seed: int, is_run: bo
 
 def _readers(space: Space, largest: int = MAX_SIZE) -> dict[str, Callable[[str, str], Any]]:
     """The reader of a value, for each key of a case's text; no size is above `largest`."""
-    exercise = space.exercise
+    exercise = space.task.exercise
     readers: dict[str, Callable[[str, str], Any]] = {
         name: partial(_whole, low=least, high=largest)
         for name in exercise.sizes_names
         for least in [int(not any(rule.or_zero for rule in exercise.rules_of(name)))]
     }
-    readers["dtype"] = partial(_choice, known=space.variant.dtypes)
+    readers["dtype"] = partial(_choice, known=space.task.variant.dtypes)
     readers["data"] = partial(_choice, known=exercise.data)
     readers["seed"] = partial(_whole, low=0, high=2**63)
     for scalar in space.scalars:
@@ -394,7 +415,7 @@ def _readers(space: Space, largest: int = MAX_SIZE) -> dict[str, Callable[[str, 
     for tensor in space.tensors:
         readers[f"{tensor.name}.layout"] = partial(_choice, known=tensor.layout)
     # The dtype is perhaps not read yet: the patterns of all of them are known.
-    spaces = [replace(space, dtype=dtype) for dtype in space.variant.dtypes]
+    spaces = [replace(space, dtype=dtype) for dtype in space.task.variant.dtypes]
     for name in {name for each in spaces for name in each.patterns}:
         known = tuple(
             dict.fromkeys(word for each in spaces for word in each.patterns.get(name, ()))

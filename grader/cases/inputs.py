@@ -12,8 +12,9 @@ import torch
 from grader.cases import contents, oracle
 from grader.cases.arena import Slot
 from grader.cases.case import Case, Space
-from grader.spec import Exercise, Scalar, Tensor, Variant
+from grader.spec import Exercise, Scalar, Tensor
 from grader.spec.contents import Contents
+from grader.spec.task import Task
 from grader.worker.protocol import Argument, Kind
 
 # Extra elements between rows of a padded layout: odd, so that rows aren't aligned.
@@ -47,22 +48,23 @@ class Inputs:
         return [next(tensors) if isinstance(each, Slot) else each for each in self.order]
 
 
-def make(exercise: Exercise, variant: Variant, case: Case) -> Inputs:
+def make(task: Task, case: Case) -> Inputs:
     """The inputs of a case; the same case gives the same values on any machine."""
-    generator = torch.Generator().manual_seed(_seed(exercise, case))
-    return drawn(exercise, variant, case, generator)
+    generator = torch.Generator().manual_seed(_seed(task.exercise, case))
+    return drawn(task, case, generator)
 
 
-def drawn(exercise: Exercise, variant: Variant, case: Case, generator: torch.Generator) -> Inputs:
+def drawn(task: Task, case: Case, generator: torch.Generator) -> Inputs:
     """Inputs of a case's sizes and data patterns, drawn on the generator's device.
 
     Raises OracleError where the exercise's own function for inputs fails.
     """
+    exercise = task.exercise
     tensors: dict[str, torch.Tensor] = {}
     first_class = next(iter(exercise.sizes))  # patterns are the same in each
-    patterns = Space(exercise, variant, case.dtype, first_class, case.seed).patterns
+    patterns = Space(task, case.dtype, first_class, case.seed).patterns
     sizes = exercise.numbers(dict(case.sizes))
-    scalars = _scalars(exercise, variant, case)
+    scalars = _scalars(task, case)
     numbers = {**sizes, **scalars}
     given: dict[str, Any] = {"sizes": dict(sizes), "scalars": dict(scalars), "data": case.data}
     given |= {"dtype": getattr(torch, case.dtype), "generator": generator}
@@ -79,7 +81,7 @@ def drawn(exercise: Exercise, variant: Variant, case: Case, generator: torch.Gen
             )
         return tensors[tensor.name]
 
-    order = _in_order(exercise, variant, case, values)
+    order = _in_order(task, case, values)
     unknown = made.keys() - tensors.keys()
     if unknown:
         known = ", ".join(tensors)
@@ -101,9 +103,9 @@ def _fitting(
     return given.to(getattr(torch, dtype)).contiguous()
 
 
-def _scalars(exercise: Exercise, variant: Variant, case: Case) -> dict[str, Any]:
+def _scalars(task: Task, case: Case) -> dict[str, Any]:
     """The scalars of the call, by name."""
-    scalars = (each for each in exercise.signature(variant) if isinstance(each, Scalar))
+    scalars = (each for each in task.signature if isinstance(each, Scalar))
     return {scalar.name: _passed(scalar, case) for scalar in scalars}
 
 
@@ -117,22 +119,19 @@ def _passed(scalar: Scalar, case: Case) -> float | int | bool:
     return torch.tensor(value, dtype=torch.float32).item() if scalar.scalar == "float" else value
 
 
-def blank(exercise: Exercise, variant: Variant, case: Case) -> Inputs:
+def blank(task: Task, case: Case) -> Inputs:
     """A call's arguments without values: slots for the tensors, and the scalars."""
-    order = _in_order(exercise, variant, case, lambda *_: None)
-    sizes = exercise.numbers(dict(case.sizes))
-    return Inputs(order, {}, _scalars(exercise, variant, case), sizes)
+    order = _in_order(task, case, lambda *_: None)
+    sizes = task.exercise.numbers(dict(case.sizes))
+    return Inputs(order, {}, _scalars(task, case), sizes)
 
 
 def _in_order(
-    exercise: Exercise,
-    variant: Variant,
-    case: Case,
-    values: Callable[[Tensor, tuple[int, ...], str], torch.Tensor | None],
+    task: Task, case: Case, values: Callable[[Tensor, tuple[int, ...], str], torch.Tensor | None]
 ) -> tuple[Slot | Argument, ...]:
     order: list[Slot | Argument] = []
     sizes = dict(case.sizes)
-    for each in exercise.signature(variant):
+    for each in task.signature:
         if isinstance(each, Tensor):
             shape = each.concrete_shape(sizes)
             dtype = each.concrete_dtype(case.dtype)

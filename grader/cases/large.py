@@ -38,15 +38,13 @@ def graded_cases(task: Task, seed: int) -> list[Case]:
     """The cases on which speed is measured."""
     if task.variant.performance is None:
         return []
-    exercise, variant = task.exercise, task.variant
-    return [fixed_case(exercise, variant, each, seed) for each in variant.timed.every_case]
+    return [fixed_case(task, each, seed) for each in task.variant.timed.every_case]
 
 
 def named_cases(task: Task, dtype: str, size_class: str, seed: int) -> list[Case]:
     """The cases at which the spec says that launches must be possible, of one part."""
-    exercise, variant = task.exercise, task.variant
-    named = exercise.launches_at.get(size_class, ())
-    return [fixed_case(exercise, variant, {**sizes, "dtype": dtype}, seed) for sizes in named]
+    named = task.exercise.launches_at.get(size_class, ())
+    return [fixed_case(task, {**sizes, "dtype": dtype}, seed) for sizes in named]
 
 
 def beyond_int(task: Task, seed: int) -> list[Case]:
@@ -83,7 +81,7 @@ def _base(task: Task, seed: int) -> Case:
             sizes[name] = _rules(task, name)[0].low
     dtype = given.get("dtype", variant.dtypes[0])
     chosen = dtype if dtype in variant.dtypes else variant.dtypes[0]
-    return fixed_case(exercise, variant, {**sizes, "dtype": chosen}, seed)
+    return fixed_case(task, {**sizes, "dtype": chosen}, seed)
 
 
 def _named(task: Task) -> Iterator[Mapping[str, Any]]:

@@ -91,7 +91,7 @@ _ELSEWHERE = {
     "serve": "grader.cli.serve_command:command",
     "calibrate": "grader.cli.calibrate:command",
     "new": "grader.cli.staff_commands:begin",
-    "author": "grader.cli.author_commands:command",
+    "author": "grader.cli.staff_commands:check_course",
     "stubs": "grader.cli.staff_commands:write_stubs",
     "handout": "grader.cli.staff_commands:write_handout",
     "release": "grader.cli.staff_commands:write_release",

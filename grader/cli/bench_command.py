@@ -33,13 +33,11 @@ from grader.grading.submitted import contents
 from grader.instruments import (
     bench,
     bench_configs,
-    bench_configs_report,
     bench_ladder,
     bench_report,
     plots,
 )
-from grader.instruments.bench import Step
-from grader.instruments.bench_sizes import parse, plan
+from grader.instruments.bench import Step, parse, plan
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
 from grader.spec import Exercise
@@ -174,9 +172,9 @@ def sweep(
     roofs, out = output.roofs, output.out
     _time_and_write(
         partial(bench_configs.run, session, trusted, task, values, roofs),
-        lambda timings: bench_configs_report.show(timings, task, roofs, console),
-        lambda timings: bench_configs_report.to_json(timings, task),
-        lambda timings: bench_configs_report.figures(timings, task, roofs, out),
+        lambda timings: bench_configs.show(timings, task, roofs, console),
+        lambda timings: bench_configs.to_json(timings, task),
+        lambda timings: bench_configs.figures(timings, task, roofs, out),
         output,
     )
 
@@ -223,7 +221,7 @@ def _chosen(
     chosen = bench.with_a_case(named, selected(exercises))
     have_oracles(exercises, [name])
     for task in chosen:
-        plan(task.exercise, task.variant, sizes)
+        plan(task, sizes)
     return chosen
 
 

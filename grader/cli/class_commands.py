@@ -239,7 +239,7 @@ def adjust(
         str | None, typer.Option(metavar="NAME", help="Believe an implausible time.")
     ] = None,
     reject_time: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Don't: it earns nothing.")
+        str | None, typer.Option(metavar="NAME", help="Don't believe it: it earns nothing.")
     ] = None,
     undo: Annotated[
         int | None, typer.Option(metavar="NUMBER", help="Undo an adjustment; both stay listed.")

@@ -156,15 +156,15 @@ def case_of(text: str | None, task: Task, dtype: str | None = None) -> Case:
 
     `dtype` replaces the case's own.
     """
-    exercise, variant = task.exercise, task.variant
+    variant = task.variant
     if dtype is not None and dtype not in variant.dtypes:
         refuse(f"--dtype: expected one of {', '.join(variant.dtypes)} for {task}, got {dtype}")
     if text is not None:
         case = parsed_case(text, task, PUBLIC_SEED, is_run=False)
     elif variant.is_graded_on_speed:
-        case = fixed_case(exercise, variant, variant.timed.every_case[-1], PUBLIC_SEED)
+        case = fixed_case(task, variant.timed.every_case[-1], PUBLIC_SEED)
     elif variant.memory is not None:
-        case = fixed_case(exercise, variant, variant.memory.case, PUBLIC_SEED)
+        case = fixed_case(task, variant.memory.case, PUBLIC_SEED)
     else:
         case = middling_case(task)
     return replace(case, dtype=dtype or case.dtype)
@@ -173,7 +173,7 @@ def case_of(text: str | None, task: Task, dtype: str | None = None) -> Case:
 def parsed_case(text: str, task: Task, seed: int, is_run: bool = True) -> Case:
     """The case that `--case` has in words, refused where it is none; see cases.parse."""
     try:
-        return parse(text, task.exercise, task.variant, seed, is_run)
+        return parse(text, task, seed, is_run)
     except CaseError as error:
         refuse(f"--case: {task}: {error}")
 
@@ -181,7 +181,7 @@ def parsed_case(text: str, task: Task, seed: int, is_run: bool = True) -> Case:
 def middling_case(task: Task) -> Case:
     """An ordinary case of a task's first size class."""
     sizes = next(iter(task.exercise.sizes))
-    space = Space(task.exercise, task.variant, task.variant.dtypes[0], sizes, PUBLIC_SEED)
+    space = Space(task, task.variant.dtypes[0], sizes, PUBLIC_SEED)
     return replace(space.edges()[-1], layouts=(), scalars=(), data="normal")
 
 

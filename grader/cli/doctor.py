@@ -21,7 +21,7 @@ from grader.executors.compile import kept_builds
 from grader.executors.cuda import cuda_build
 from grader.gpu import machine
 from grader.gpu.devices import DeviceName
-from grader.instruments.inspect import tools
+from grader.instruments.inspect import compiling
 from grader.report import narrow
 from grader.sandbox import Sandbox, bytecode, confinement
 from grader.sandbox.worker_process import Limits, SandboxError
@@ -110,7 +110,7 @@ def _tell(finding: Finding, console: Console) -> None:
 
 def probe_python() -> Finding:
     """The interpreter and the packages grading needs."""
-    names = ("torch", "triton", "numpy", "hypothesis", "pytest", "pydantic")
+    names = ("torch", "triton", "numpy", "pytest", "pydantic")
     versions = {name: machine.version_of(name) for name in names}
     missing = [name for name, version in versions.items() if version is None]
     there = [f"{name} {version}" for name, version in versions.items() if version is not None]
@@ -175,14 +175,14 @@ def probe_compilers() -> Finding:
 
 def probe_inspection() -> Finding:
     """What `grader inspect` needs: Triton's disassembler, and nvcc for CUDA C++."""
-    there = tools.of_triton()
+    there = compiling.of_triton()
     absent = [name for name in ("ptxas", "nvdisasm") if name not in there]
     if absent:
         return Finding(
             "inspect", "no", f"Triton's package has no {', '.join(absent)}", _SET_UP_AGAIN
         )
-    if tools.nvcc() is None:
-        return Finding("inspect", "part", "Triton kernels", f"{tools.NO_NVCC}.")
+    if compiling.nvcc() is None:
+        return Finding("inspect", "part", "Triton kernels", f"{compiling.NO_NVCC}.")
     return Finding("inspect", "yes", "Triton kernels and CUDA C++: ptxas, nvdisasm, nvcc")
 
 

@@ -1,4 +1,5 @@
-"""`grader stubs`, `handout`, `site`, `release`, `gradescope-zip`: files that the staff generate."""
+"""`grader new`, `author check`, `stubs`, `handout`, `site`, `release`, `gradescope-zip`: what the
+staff generate and check."""
 
 from __future__ import annotations
 
@@ -8,12 +9,25 @@ from typing import Annotated, Literal
 
 import typer
 
-from grader.cli.console import console, given_course, known_names, refuse, shown, tell, the_course
+from grader.cli.console import (
+    FOUND,
+    console,
+    given_course,
+    known_names,
+    progress,
+    refuse,
+    shown,
+    step_in_words,
+    tell,
+    the_course,
+)
+from grader.grading.session import unwatched
 from grader.spec import Course
 from grader.spec import course_file as course_files
 from grader.spec.course import around
 from grader.spec.exercise import HOME
 from grader.staff import handout, new, release, stubs
+from grader.staff.author.check import check as check_exercises
 from grader.staff.autograder import upload
 from grader.staff.site.build import build as build_site
 
@@ -157,3 +171,33 @@ def write_autograder(
     upload.write(made, out)
     tell(f"{out}: {len(made.files)} files, {made.size / 1e6:.1f} MB")
     tell("In the assignment's settings choose a container with at least 1.5 GB of memory.")
+
+
+def check_course(
+    action: Annotated[Literal["check"], typer.Argument(help="What is done.")],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Exercises; all if none.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A part of each solution, and a sample of submissions.")
+    ] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines alone, for logs.")] = False,
+) -> None:
+    """Say what is missing or wrong about a course's exercises, a line each; then status 1."""
+    course = the_course()
+    mistakes, ran = 0, ""
+    with progress(step_in_words) as on_step:
+        for finding in check_exercises(
+            course, names or (), quick=quick, on_step=unwatched if plain else on_step
+        ):
+            mistakes += finding.is_mistake
+            if finding.is_summary:
+                ran = finding.text
+            elif plain:
+                console.print(finding.text, markup=False, highlight=False, soft_wrap=True, style="")
+            else:
+                tell(finding.text, "red" if finding.is_mistake else "dim")
+    if mistakes:
+        tell(f"{mistakes} mistake{'s' * (mistakes != 1)}")
+        raise typer.Exit(FOUND)
+    tell(f"No mistake found: {ran}")

@@ -78,5 +78,5 @@ def _chosen(task: Task, text: str | None, dtype: str | None) -> Case:
     chosen = case_of(text, task, dtype)
     if text is not None or task.variant.memory is None:
         return chosen
-    counted = fixed_case(task.exercise, task.variant, task.variant.memory.case, PUBLIC_SEED)
+    counted = fixed_case(task, task.variant.memory.case, PUBLIC_SEED)
     return replace(counted, dtype=dtype or counted.dtype)

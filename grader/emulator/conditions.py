@@ -159,9 +159,10 @@ def for_host(text: str) -> str | None:
 
 def _bodies_by_pass(source: Source) -> Iterator[tuple[int, int]]:
     """The braces of functions for host and device that ask for the architecture, as indices."""
-    defined = (each.tokens[0].text for each in source.directives if _defines(each))
-    if _ARCHITECTURE in defined:
-        return
+    for each in source.directives:
+        defines = each.name in ("define", "undef") and each.tokens
+        if defines and each.tokens[0].text == _ARCHITECTURE:
+            return
     made_of = _made_of(source)
     for body, within in _deciding_for_themselves(source):
         if body.on_host and any(_ARCHITECTURE in _tested(each, made_of) for each in within):
@@ -228,10 +229,6 @@ def _is_whole(directives: Sequence[Directive]) -> bool:
             return False
         depth -= each.name == "endif"
     return depth == 0
-
-
-def _defines(directive: Directive) -> bool:
-    return directive.name in ("define", "undef") and bool(directive.tokens)
 
 
 def _made_of(source: Source) -> dict[str, set[str]]:

@@ -129,6 +129,11 @@ def _missing(parts: Parts) -> str:
     )
 
 
+def _waits_for_ever(parts: Parts) -> str:
+    who = _capital(parts.who)
+    return f"{who} waits for ever{parts.at}{parts.details()}{parts.other_at}."
+
+
 _HOST_INDEX = (
     "The host code itself goes past the end: where does each row start (row * cols), and how many "
     "elements does the array have?"
@@ -280,9 +285,7 @@ KINDS: dict[str, Kind] = {
     ),
     "deadlock": Kind(
         "barrier_error",
-        lambda parts: (
-            f"{_capital(parts.who)} waits for ever{parts.at}{parts.details()}{parts.other_at}."
-        ),
+        _waits_for_ever,
         "What is it waiting for, and can the thread that is to provide it get there? Blocks run "
         "in no order, and a thread that waits may keep the rest of its warp from going on.",
     ),

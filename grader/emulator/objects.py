@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from . import glue, reachability
+from . import glue, kernel_symbols
 from .elf import FUNCTION, INDIRECT_FUNCTION, THREAD_LOCAL, Elf, Symbol
 from .glue import Entry
 
@@ -172,7 +172,7 @@ def unreachable(elf: Elf, entries: Sequence[Entry], provided: Collection[str]) -
     refused = [name for name in _refused(elf, provided) if not _OURS.match(name)]
     if not refused:
         return []
-    asked = reachability.asked_symbols(elf, [entry.name for entry in entries])
+    asked = _asked_symbols(elf, [entry.name for entry in entries])
     return [name for name in refused if name not in asked]
 
 
@@ -376,3 +376,41 @@ def plain_name(name: str) -> str:
         if position >= len(name) or not re.match(r"\d|I|C|N", name[position:]):
             break
     return last or name
+
+
+# Sections that the linker always keeps, and those that are found through other sections.
+_ALWAYS_THERE = (
+    *(".preinit_array", ".init", ".fini", ".ctors", ".dtors", ".gcc_except_table"),
+    "__patchable_function_entries",
+)
+
+
+def _asked_symbols(elf: Elf, entries: Collection[str]) -> set[str]:
+    """The undefined symbols that an entry, a kernel, or code that runs by itself reaches.
+
+    Functions and variables have sections of their own, so relocations show what reaches what.
+    """
+    leads: dict[str, list[Symbol]] = {}  # by the name of the section with the reference
+    for section, relocation in elf.relocations(code_only=False):
+        leads.setdefault(section.name, []).append(elf.symbols[relocation.symbol])
+    roots = {*kernel_symbols.find(elf).all, *entries}
+    waiting = [_section_of(elf, each) for each in elf.symbols if each.name in roots]
+    waiting += [name for name in leads if name.startswith(_ALWAYS_THERE)]
+    reached: set[str] = set()
+    result: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        for symbol in leads.get(name, ()):
+            if symbol.is_defined:
+                waiting.append(_section_of(elf, symbol))
+            else:
+                result.add(symbol.name)
+    return result
+
+
+def _section_of(elf: Elf, symbol: Symbol) -> str:
+    defined = 0 < symbol.section < len(elf.sections)
+    return elf.sections[symbol.section].name if defined else ""

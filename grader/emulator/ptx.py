@@ -340,9 +340,21 @@ def _vector(argument: str) -> list[str]:
 Make = Callable[[_Statement, "re.Match[str]", list[str]], str]
 
 
-def _move(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    (to, value) = a
-    return s.put(to, s.value(value, m["T"]))
+def _gives(text: str, *types: str) -> Make:
+    """The first operand gets the text with the values of the others, each of a type.
+
+    A type may be the name of a group of the opcode's pattern, and so may a word in the text.
+    """
+
+    def make(s: _Statement, m: re.Match[str], a: list[str]) -> str:
+        to, *given = a
+        named = m.groupdict()
+        values = [
+            s.value(each, named.get(kind, kind)) for each, kind in zip(given, types, strict=True)
+        ]
+        return s.put(to, text.format(*values, **named))
+
+    return make
 
 
 def _convert(s: _Statement, m: re.Match[str], a: list[str]) -> str:
@@ -380,11 +392,6 @@ def _compare(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     if m["op"] == "ne":
         return s.put(to, f"{_OURS}differ({first}, {second})")
     return s.put(to, f"{first} {_COMPARISONS[m['op']]} {second}")
-
-
-def _select(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    to, first, second, which = a
-    return s.put(to, f"{s.value(which)} ? {s.value(first, m['T'])} : {s.value(second, m['T'])}")
 
 
 def _load(s: _Statement, m: re.Match[str], a: list[str]) -> str:
@@ -500,27 +507,6 @@ def _shuffle(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     return s.put(to, f"::warpgrade::exchange(::warpgrade_shuffle{name}, {given}, 32)")
 
 
-def _vote(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    to, predicate, mask = a
-    return s.put(to, f"{_OURS}{m['op'] or m['o']}({s.value(mask, 'u32')}, {s.value(predicate)})")
-
-
-def _reduce(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    to, value, mask = a
-    given = f"{s.value(mask, 'u32')}, {s.value(value, m['T'] or 'b32')}"
-    return s.put(to, f"::__reduce_{m['op'] or m['o']}_sync({given})")
-
-
-def _match(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    to, value, mask = a
-    return s.put(to, f"::__match_any_sync({s.value(mask, 'u32')}, {s.value(value, m['T'])})")
-
-
-def _active(s: _Statement, m: re.Match[str], a: list[str]) -> str:
-    (to,) = a
-    return s.put(to, "::__activemask()")
-
-
 def _matrices(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     into = _vector(a[0])
     if len(into) != int(m["n"]):
@@ -565,14 +551,14 @@ def _says(text: str) -> Make:
 
 
 _INSTRUCTIONS: tuple[tuple[str, Make], ...] = (
-    (rf"mov\.{_T}", _move),
+    (rf"mov\.{_T}", _gives("{0}", "T")),
     (r"cvt\.(?P<T>[us](?:32|64))\.(?P<of>[us](?:32|64))", _convert),
     (r"cvta\.to\.(?P<space>global|shared)\.u64", _address),
     *((opcode.replace(".", r"\."), _arithmetic(text)) for opcode, text in _ARITHMETIC.items()),
     (rf"setp\.(?P<op>eq|ne)\.(?P<T>{_INTEGER}|{_BITS}|{_FLOAT})", _compare),
     (rf"setp\.(?P<op>l[te]|g[te])\.(?P<T>{_INTEGER}|{_FLOAT})", _compare),
     (r"setp\.(?P<op>l[os]|h[is])\.(?P<T>u(?:16|32|64))", _compare),
-    (rf"selp\.{_T}", _select),
+    (rf"selp\.{_T}", _gives("{2} ? {0} : {1}", "T", "T", "")),
     (rf"ld{_SPACE}{_HINTS}(?P<nc>\.nc)?{_HINTS}(?:\.v(?P<n>[24]))?\.{_MEMORY}", _load),
     (rf"st{_SPACE}{_HINTS}(?:\.v(?P<n>[24]))?\.{_MEMORY}", _store),
     (r"prefetch(?:\.global)?\.L[12]|prefetch\.global\.L2::evict_(?:last|normal)", _prefetch),
@@ -585,10 +571,14 @@ _INSTRUCTIONS: tuple[tuple[str, Make], ...] = (
     (r"(?:bar|barrier)(?:\.cta)?\.(?P<how>sync|arrive)(?:\.aligned)?", _barrier),
     (r"membar\.(?P<scope>cta|gl|sys)|fence\.(?:acq_rel|sc)\.(?P<s>cta|gpu|sys)", _fence),
     (r"shfl\.sync\.(?P<op>bfly|up|down|idx)\.b32", _shuffle),
-    (r"vote\.sync\.(?P<op>ballot)\.b32|vote\.sync\.(?P<o>any|all)\.pred", _vote),
-    (r"redux\.sync\.(?:(?P<op>add|min|max)\.(?P<T>[us]32)|(?P<o>and|or|xor)\.b32)", _reduce),
-    (r"match\.any\.sync\.(?P<T>b32|b64)", _match),
-    (r"activemask\.b32", _active),
+    (r"vote\.sync\.ballot\.b32", _gives(f"{_OURS}ballot({{1}}, {{0}})", "", "u32")),
+    (r"vote\.sync\.(?P<op>any|all)\.pred", _gives(f"{_OURS}{{op}}({{1}}, {{0}})", "", "u32")),
+    (
+        r"redux\.sync\.(?P<op>(?:add|min|max)(?=\.[us])|(?:and|or|xor)(?=\.b))\.(?P<T>[usb]32)",
+        _gives("::__reduce_{op}_sync({1}, {0})", "T", "u32"),
+    ),
+    (r"match\.any\.sync\.(?P<T>b32|b64)", _gives("::__match_any_sync({1}, {0})", "T", "u32")),
+    (r"activemask\.b32", _gives("::__activemask()")),
     (rf"ldmatrix\.sync\.aligned\.m8n8{_PARTS}\.shared(?:::cta)?\.b16", _matrices),
     (rf"ldmatrix\.sync\.aligned{_PARTS}\.m8n8\.shared(?:::cta)?\.b16", _matrices),
     (

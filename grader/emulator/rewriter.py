@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import kernels, launch_bounds, launches, ptx, unsupported, variables
+from . import kernels, launches, ptx, tokens, unsupported, variables
 from .edits import Edit, Trouble, apply
 from .lexer import Token
 from .tokens import Source
@@ -58,7 +58,7 @@ def rewrite(source: Source) -> Rewritten:
                 else:
                     edits.extend(made)
         edits.extend(launches.casts_of_kernels(run.tokens))
-        edits.extend(launch_bounds.marks(run.tokens))
+        edits.extend(_bounds_marks(run.tokens))
         edits.extend(variables.dynamic_shared(run.tokens))
         edits.extend(variables.aligned_shared(run.tokens))
         for each in variables.in_sections(run.tokens):
@@ -89,3 +89,49 @@ def _single_tokens(run: tuple[Token, ...]) -> Iterator[Edit]:
             t.text for t in run[max(0, i - 1) : i + 2]
         }:
             yield Edit(token.start, token.end, "")  # __shared__ includes its own
+
+
+_ATTRIBUTE = "__launch_bounds__"
+
+
+def _bounds_marks(run: tuple[Token, ...]) -> Iterator[Edit]:
+    """A mark in the body of each kernel with `__launch_bounds__`, which the runtime reads.
+
+    The compiler computes the number, so that it may be a constant, a macro or a template's
+    parameter (include/warpgrade/qualifiers.h). Bounds of a declaration without a body hold for the
+    kernel's definition, as they do for nvcc. Those of a template's declaration don't: its
+    parameters may have other names there.
+    """
+    bodies = []
+    promised = {}
+    for i, token in enumerate(run):
+        declared = kernels.declared_function(run, i) if token.text == "__global__" else None
+        if declared is None:
+            continue
+        name, opening, closing = declared
+        body = closing + 1
+        while body < len(run) and run[body].text not in ("{", ";", "}", "="):
+            body += 1
+        if body == len(run) or run[body].text not in ("{", ";"):
+            continue
+        kernel = name, kernels.types(run[opening + 1 : closing])
+        start = tokens.statement_start(run, i)
+        threads = _threads(run, start, body)
+        if run[body].text == "{":
+            bodies.append((run[body].end, kernel, threads))
+        elif threads and run[start].text != "template":
+            promised[kernel] = threads
+    for end, kernel, threads in bodies:
+        if threads := threads or promised.get(kernel, ""):
+            yield Edit(end, end, f" WARPGRADE_LAUNCH_BOUNDS(({threads}))")
+
+
+def _threads(run: tuple[Token, ...], start: int, end: int) -> str:
+    """The first argument of the attribute in this part of the run, or ""."""
+    for i in range(start, end):
+        if run[i].text != _ATTRIBUTE or i + 1 == end or run[i + 1].text != "(":
+            continue
+        close = tokens.closing(run, i + 1)
+        arguments = kernels.split_arguments(run[i + 2 : close]) if close else []
+        return " ".join(token.text for token in arguments[0]) if arguments else ""
+    return ""

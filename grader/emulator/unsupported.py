@@ -297,20 +297,15 @@ def _next(run: Run, i: int) -> str:
 
 
 def _in_launches(source: Source) -> Iterator[Unsupported]:
-    """Launches from device code."""
-    for start, end in device_bodies(source):
-        body = source.code.tokens[start:end]
+    """Launches from functions that only run on the device."""
+    for each in bodies(source):
+        body = () if each.on_host else source.code.tokens[each.begin : each.end]
         words = [token.text for token in body]
         if "__global__" in words or ("extern" in words and '"C"' in words):
             continue  # a brace is missing: the compiler will report it
         for token in body:
             if token.text == "<<<":
                 yield Unsupported("launches from device code (dynamic parallelism)", token.start)
-
-
-def device_bodies(source: Source) -> Iterator[tuple[int, int]]:
-    """The braces around the bodies of functions that only run on the device, as indices."""
-    return ((body.begin, body.end) for body in bodies(source) if not body.on_host)
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ class Plans(ABC):
 
 def blank_arguments(task: Task, case: Case) -> list[Argument]:
     """An entry's arguments in a case, described as a planner gets them: without memory."""
-    blank = inputs.blank(task.exercise, task.variant, case)
+    blank = inputs.blank(task, case)
     return blank.arguments(described(blank.slots))
 
 

@@ -16,8 +16,7 @@ from typing import Protocol, TypeVar
 
 from grader.executors.compile import kept_builds
 from grader.executors.compile.frontend import Failure
-from grader.executors.compile.kept_builds import KeptBuilds
-from grader.executors.compile.kept_for_source import KeptForSource, Store
+from grader.executors.compile.kept_builds import KeptBuilds, KeptForSource, Store
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import Backend, Begun, Programs
 from grader.executors.cuda.native_planner import NativePlanner

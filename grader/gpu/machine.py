@@ -11,8 +11,7 @@ from typing import Any
 
 from grader import __version__
 from grader.gpu.devices import DeviceName, has_driver
-from grader.gpu.kinds import capability_of, is_amd
-from grader.gpu.properties import HostGpu, by_name
+from grader.gpu.kinds import HostGpu, by_name, capability_of, is_amd
 from grader.mistakes import Mistake
 
 CAPABILITY = 90  # of an H100, which is the usual course's GPU

@@ -123,7 +123,7 @@ class Causes:
         cause = cause or guess
         cause = _with_lines(cause, failed) or _by_strides(failed) or _by_rest(failed)
         if cause is None:
-            language = failed.space.variant.language
+            language = failed.space.task.variant.language
             cause = by_name.general_cause_of(failed.result, failed.runner.source, language)
         is_known = is_first or failed.result.status is Status.timed_out
         if cause is not None and is_known and not failed.flaky:
@@ -138,7 +138,7 @@ class Causes:
     def _evident(self, failed: Failed) -> Cause | None:
         """What words, another run or a computation show."""
         result, runner = failed.result, failed.runner
-        language = failed.space.variant.language
+        language = failed.space.task.variant.language
         if (named := by_name.cause_of(result, runner.source, language)) is not None:
             return named
         is_wrong = result.status is Status.wrong_values
@@ -161,7 +161,7 @@ class Causes:
         if (
             is_rounded
             and failed.space.dtype == "float32"
-            and failed.space.variant.language == "cuda"
+            and failed.space.task.variant.language == "cuda"
         ):
             # Products of float32 are whole in CUDA C++: only the text may make them narrower.
             return cause if _NARROWS.search(failed.runner.source) else None
@@ -173,7 +173,7 @@ class Causes:
         if failed.runner.on_gpu:
             return ()
         results: list[tuple[Space, CaseResult]] = []
-        for size_class in space.variant.size_classes:
+        for size_class in space.task.variant.size_classes:
             own = replace(space, size_class=size_class)
             for case in _general(own) if own != space else ():
                 plain = replace(case, data=space.plain_data, patterns=())
@@ -265,7 +265,7 @@ def _with_lines(cause: Cause | None, failed: Failed) -> Cause | None:
         return cause
     if len(failed.runner.source) > MOST_CHARACTERS:
         return cause
-    variant = failed.space.variant
+    variant = failed.space.task.variant
     text = SourceText(failed.runner.source, variant.language == "triton")
     shown = []
     for function in text.reached(variant.entry):
@@ -314,13 +314,15 @@ def _as_failing(case: Case, space: Space, results: Sequence[CaseResult]) -> Case
 def _elsewhere(space: Space) -> list[Case]:
     """Edge cases of every size class, the smallest and the largest among them."""
     chosen = []
-    for size_class in space.variant.size_classes:
-        edges = Space(space.exercise, space.variant, space.dtype, size_class, space.seed).edges()
+    for size_class in space.task.variant.size_classes:
+        edges = Space(space.task, space.dtype, size_class, space.seed).edges()
         last = len(edges) - 1
         places = {last * step // (ELSEWHERE - 1) for step in range(ELSEWHERE)} if edges else set()
         chosen += [edges[place] for place in sorted(places)]
         chosen += [
-            max(edges, key=partial(_share_of, name)) for name in space.exercise.sizes_names if edges
+            max(edges, key=partial(_share_of, name))
+            for name in space.task.exercise.sizes_names
+            if edges
         ]
         # A wrong change may reach a short tail by chance, so the largest odd sizes are tried, too.
         odd = [case for case in edges if all(value % 2 for _, value in case.sizes)]
@@ -340,7 +342,7 @@ def _beyond(space: Space, cases: Sequence[Case]) -> list[Case]:
     plain = replace(plain, layouts=(), data=space.plain_data, scalars=(), patterns=())
     free = [
         name
-        for name in space.exercise.sizes_names
+        for name in space.task.exercise.sizes_names
         if all(rules[name].choices is None for rules in space.alternatives)
     ]
     return [plain.with_size(n, TIMES * max(case.size(n) for case in cases) + 1) for n in free]

@@ -126,7 +126,7 @@ def chosen_for_a_gpu(space: Space, first_met: Sequence[Case]) -> list[Case]:
     they have kernels to be compiled, but some of each size class have to meet the GPU.
     """
     chosen = list(dict.fromkeys(first_met))
-    missing = LEAST_ON_A_GPU[space.variant.language] - len(chosen)
+    missing = LEAST_ON_A_GPU[space.task.variant.language] - len(chosen)
     return list(dict.fromkeys([*chosen, *spread(space.edges(), max(0, missing))]))
 
 
@@ -161,7 +161,7 @@ def _memory(session: Session, task: Task, on_step: Progress) -> MemoryEvidence:
 
 def _explained(session: Session, task: Task, text: str) -> tuple[Failure, ...]:
     """Why a right kernel is wrong in the case whose use of memory is counted."""
-    case = parse(text, task.exercise, task.variant, session.seed)
+    case = parse(text, task, session.seed)
     space = any_space(session, task, case.dtype)
     causes = session.causes[str(task)]
     effort = session.effort.on_a_busy_machine()
@@ -359,5 +359,4 @@ class TaskCheck:
 
     def space(self, dtype: str, size_class: str) -> Space:
         """The cases of a part."""
-        variant = self.task.variant.of_dtype(dtype)
-        return Space(self.task.exercise, variant, dtype, size_class, self.session.seed)
+        return Space(self.task.of_dtype(dtype), dtype, size_class, self.session.seed)

@@ -88,7 +88,7 @@ def separate(
             continue
         if _confirm(condition, _probes(space, smallest, condition), probe):
             failing = sum(condition.holds(case) for case in outcomes)
-            dtype = space.dtype if len(space.variant.dtypes) > 1 else ""
+            dtype = space.dtype if len(space.task.variant.dtypes) > 1 else ""
             condition = _as_tried(condition, outcomes)
             return Separation(condition, failing, len(outcomes) - failing, dtype)
     return None
@@ -131,7 +131,7 @@ def _categorical(space: Space, smallest: Case) -> Iterator[Condition]:
             rest = others[0] if len(others) == 1 else ""
             of = partial(Case.layout_of, tensor=tensor)
             yield _as_in(smallest, of, name, rest, "layout", tensor.name)
-    if len(space.exercise.data) > 1:
+    if len(space.task.exercise.data) > 1:
         yield _as_in(smallest, attrgetter("data"), "data", "other data", "data", "data")
     for name, _ in smallest.patterns:
         of_input = partial(lambda of, case: dict(case.patterns).get(of), name)

@@ -236,9 +236,9 @@ def is_telling(result: CaseResult) -> bool:
 
 def _observed(space: Space, result: CaseResult) -> Observed:
     assert result.case is not None
-    task = Task(space.exercise, space.variant)
-    made = inputs.make(space.exercise, space.variant, result.case)
-    right = oracle.of(space.exercise)
+    task = space.task
+    made = inputs.make(space.task, result.case)
+    right = oracle.of(space.task.exercise)
     truths = right.truths(made.tensors, made.numbers, task.magnitude)
     outputs = [*result.outputs]
     return Observed(task, result.case, outputs, made.tensors, made.numbers, truths, right)

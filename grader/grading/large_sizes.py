@@ -96,7 +96,7 @@ def _failure(session: Session, task: Task, source: str, result: CaseResult) -> F
     """A result in words. Planning repeats a launch; all else, checking the variant again."""
     size_class = next(iter(task.variant.size_classes))
     assert result.case is not None
-    space = Space(task.exercise, task.variant, result.case.dtype, size_class, session.seed)
+    space = Space(task, result.case.dtype, size_class, session.seed)
     failure = failure_of(space, result, session.files.called, source)
     if named := by_name.cause_of(result, source, task.variant.language):
         code = named.code or failure.code

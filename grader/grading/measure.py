@@ -54,9 +54,4 @@ def _performance(
     if evidence.correctness is not Status.passed:
         return None
     waiting = Step.at(task, "waiting for the GPU")
-    return session.stopwatch.time(
-        task.exercise,
-        task.variant,
-        lambda: on_step(waiting),
-        documents,
-    )
+    return session.stopwatch.time(task, lambda: on_step(waiting), documents)

@@ -160,7 +160,7 @@ def keeps_its_lesson(runner: Runner, seed: int) -> bool:
 
 def case_of(task: Task, seed: int) -> Case:
     """The spec's case for a task's use of memory."""
-    return fixed_case(task.exercise, task.variant, task.variant.counted.case, seed)
+    return fixed_case(task, task.variant.counted.case, seed)
 
 
 def measure(runs: TritonRuns | NativeRuns, seed: int) -> MemoryEvidence:
@@ -200,8 +200,8 @@ def _seen_in_an_edge_case(
 
     It is the largest of the edge cases in which they say that the target is missed.
     """
-    exercise, variant = runs.task.exercise, runs.task.variant
-    spaces = [Space(exercise, variant, variant.dtypes[0], e, seed) for e in variant.size_classes]
+    task, variant = runs.task, runs.task.variant
+    spaces = [Space(task, variant.dtypes[0], each, seed) for each in variant.size_classes]
     edges = sorted(
         (case for e in spaces for case in e.edges()), key=lambda case: case.complexity, reverse=True
     )
@@ -240,7 +240,7 @@ def _with_most_memory(
     block = runs.task.variant.counted.memory_pressure
     if block is None or evidence.status is not Status.passed:
         return evidence
-    case = fixed_case(runs.task.exercise, runs.task.variant, block.case, seed)
+    case = fixed_case(runs.task, block.case, seed)
     sizes = {**dict(case.sizes), "itemsize": ITEMSIZE[case.dtype]}
     leaves = int(block.leaves.evaluate(sizes))
     planned = runs.plan_of(case)

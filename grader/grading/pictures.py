@@ -31,7 +31,7 @@ def picture_of(task: Task, runner: Runner, result: CaseResult) -> Picture | None
     """The picture of a failing case, as far as its result shows what went wrong where."""
     if result.case is None or result.status not in _ON_VALUES or not result.outputs:
         return result.picture
-    made = inputs.make(task.exercise, task.variant, result.case)
+    made = inputs.make(task, result.case)
     right = oracle.of(task.exercise)
     truths = right.truths(made.tensors, made.numbers, task.magnitude)
     slots = {n: s for n, s in enumerate(made.order) if isinstance(s, Slot) and s.role != "input"}

@@ -140,7 +140,7 @@ class _Making:
             self._met.clear()
             for dtype, size_class in parts:
                 self.on_step(Step.at(task, f"{dtype} {size_class}"))
-                space = Space(exercise, variant, dtype, size_class, self.session.seed)
+                space = Space(task, dtype, size_class, self.session.seed)
                 planned.append(PlannedPart(dtype, size_class, tuple(self._cases(task, space))))
                 failed += [case.status for case in planned[-1].cases if case.status.is_failure]
                 if failed.count(Status.timed_out) == ENOUGH_TIMEOUTS:
@@ -192,7 +192,7 @@ class _Making:
     def _timed(self, task: Task, case: Case) -> PlannedCase:
         """A case to be timed, with each configuration of a tuned kernel."""
         plans = FromPlans(self.session.runners.plans_of(task))
-        arguments = Layout.of(task.exercise, task.variant, case).arguments(0)
+        arguments = Layout.of(task, case).arguments(0)
         return self._kept(case, plans.documents(case, arguments))
 
     def _guarded(
@@ -227,10 +227,10 @@ def _placed(
 
     Only host memory has data here, since the entry may read that.
     """
-    made = inputs.blank(task.exercise, task.variant, case)
+    made = inputs.blank(task, case)
     if all(slot.space == "device" for slot in made.slots):
         return made.arguments(arena.described(made.slots)), ()
-    made = inputs.make(task.exercise, task.variant, case)
+    made = inputs.make(task, case)
     size = arena.required_bytes(made.slots)
     memory = opened.enter_context(arena.Arena(size, size))
     return made.arguments([each.argument for each in memory.place(made.slots)]), memory.buffers
@@ -328,7 +328,7 @@ def _variant(
         return evidence
     on_step(Step.at(task, "timing"))
     documents = FromBundle(bundle, planned)
-    timed = session.stopwatch.time(exercise, task.variant, documents=documents)
+    timed = session.stopwatch.time(task, documents=documents)
     return replace(evidence, performance=timed)
 
 
@@ -342,7 +342,7 @@ def _parts(
     with BundleRunner(sandbox, task, bundle, cases) as runner:
         for dtype, size_class in task.parts:
             on_step(Step.at(task, f"{dtype} {size_class}"))
-            space = Space(task.exercise, task.variant, dtype, size_class, bundle.seed)
+            space = Space(task, dtype, size_class, bundle.seed)
             given = {each.case for each in here.get((dtype, size_class), ())}
             chosen = [case for case in space.edges() if str(case) in given]  # no others are made
             yield _part(space, runner, chosen)

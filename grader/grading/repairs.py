@@ -444,7 +444,7 @@ def _stores_again(runner: Runner, failure: Failing, edit: Edit) -> bool:
     if edit.name == "cleared":
         return False
     case = max(failure.failing, key=lambda each: each.complexity)
-    slots = inputs.blank(runner.task.exercise, runner.task.variant, case).slots
+    slots = inputs.blank(runner.task, case).slots
     needed = sum(
         math.prod(each.shape) * ITEMSIZE[each.dtype] for each in slots if each.role != "input"
     )

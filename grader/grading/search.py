@@ -1,10 +1,9 @@
 """The search for a failing case: edge cases, then drawn ones, then the smallest failure.
 
 Some of the drawn cases have sizes that the submission's text names, since a mistake that few sizes
-show often has its size in the text. Hypothesis only draws the cases, unless they are few. Shrinking
-is done here for three reasons: failing edge cases are shrunk too; a kernel with varying results is
-reported as `nondeterministic` and is no error of hypothesis; and the same steps find the condition
-under which a kernel fails.
+show often has its size in the text. Edge cases are shrunk as drawn ones are, a kernel with varying
+results is reported as `nondeterministic`, and the same steps find the condition under which a
+kernel fails.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from grader.cases import Case, Space, drawn_case, named_cases
+from grader.cases import Case, Space, drawn_cases, named_cases
 from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
 from grader.executors.source_text import numbers_of
@@ -31,7 +30,6 @@ from grader.grading.pictures import picture_of
 from grader.sandbox.sandbox import hurried
 from grader.spec import SizeRule
 from grader.spec.course import option_for
-from grader.spec.task import Task
 from grader.status import Status, worst
 
 FEW_FAILING = 3  # cases of a part, so that more are run before tries
@@ -63,9 +61,8 @@ class Effort:
     """The budget of a search. Seconds are wall time; exceeding them fails no kernel."""
 
     edges: int | None = None  # edge cases at most, spread over all of them; None: all
-    drawn: int = 20  # cases, by hypothesis
-    # They are drawn without hypothesis, whose start costs more than few cases.
-    plain: bool = False
+    drawn: int = 20  # cases beside the edge cases
+    edges_by_dtype: bool = False  # each dtype has other edge cases, where there are enough
     seconds: float = 25.0  # for edge cases and drawn ones, from the end of the first case
     # For the same on a GPU. Compiling takes the time there: sizes and strides that divide by 16 and
     # those that don't need kernels of their own, dozens of them for a matrix product of any layout.
@@ -139,7 +136,7 @@ class _Search:
         """The line of a loop that cases may be in for ever, 0 for none, and what is known of it."""
         if self.runner.on_gpu:
             return 0, ""
-        source, is_triton = self.runner.source, self.space.variant.language == "triton"
+        source, is_triton = self.runner.source, self.space.task.variant.language == "triton"
         if len(source) > by_source.MOST_CHARACTERS:
             return 0, ""
         if line := by_source.line_without_end(source, is_triton):
@@ -261,7 +258,7 @@ def failure_of(space: Space, result: CaseResult, submission: str = "", source: s
         status=result.status,
         case=str(case),
         what=result.verdict.what,
-        where=f"{space.variant.file}:{result.line}" if result.line else "",
+        where=f"{space.task.variant.file}:{result.line}" if result.line else "",
         hint=result.hint,
         reproduce=reproduce_line(space, case, submission),
         code=marked_lines(source, result) if source else (),
@@ -314,7 +311,7 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
     if search.smallest or not search.effort.drawn or chosen is not None:
         return ""
     named = _named(search)
-    drawn = named + _drawn(search)[len(named) :]
+    drawn = named + drawn_cases(search.space, search.effort.drawn)[len(named) :]
     search.expect(drawn)
     for case in drawn:
         if time.monotonic() > deadline:
@@ -329,13 +326,13 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
 def _edges(space: Space, effort: Effort) -> list[Case]:
     """The edge cases; where they are more than asked for, some of the leading input's alone.
 
-    With a plain effort, each dtype has others of them, as far as there are enough.
+    With `edges_by_dtype`, each dtype has others of them, as far as there are enough.
     """
-    most, leading, dtypes = effort.edges, space.leading_edges(), space.variant.dtypes
+    most, leading, dtypes = effort.edges, space.leading_edges(), space.task.variant.dtypes
     if most is None or len(leading) <= most:
         edges = space.edges()
         return leading if most is not None and len(edges) > most else edges
-    apart = (len(leading) - 1) // (len(dtypes) * max(most - 1, 1)) if effort.plain else 0
+    apart = (len(leading) - 1) // (len(dtypes) * max(most - 1, 1)) if effort.edges_by_dtype else 0
     return spread(leading[dtypes.index(space.dtype) * apart :], most)
 
 
@@ -353,20 +350,9 @@ def _out_of_time(search: _Search) -> str:
 def _named(search: _Search) -> list[Case]:
     """Cases with sizes that the submission's text names, in the place of a third of those drawn."""
     space = search.space
-    numbers = numbers_of(search.runner.source, space.variant.language == "triton")
+    numbers = numbers_of(search.runner.source, space.task.variant.language == "triton")
     chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class} named")
     return named_cases(space, numbers, search.effort.drawn // 3, chooser)
-
-
-def _drawn(search: _Search) -> list[Case]:
-    """Drawn cases, in order; they depend on the space and its seed."""
-    if search.effort.plain:
-        space = search.space
-        chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class}")
-        return [drawn_case(space, chooser) for _ in range(search.effort.drawn)]
-    from grader.cases import drawing  # it imports hypothesis
-
-    return drawing.drawn(search.space, search.effort.drawn)
 
 
 # --- the smallest failure ----------------------------------------------------------------------
@@ -434,7 +420,7 @@ def _run_others(search: _Search, result: CaseResult) -> None:
         return
     _fail_again(search, result)
     until = time.monotonic() + search.effort.shrink_seconds
-    for size_class in search.space.exercise.sizes:
+    for size_class in search.space.task.exercise.sizes:
         for case in spread(replace(search.space, size_class=size_class).edges(), OTHER_EDGES):
             if time.monotonic() > until:
                 return
@@ -576,8 +562,8 @@ def _failure(
         advice = cause.advice
     if not advice and verdict.status.is_failure:  # a fault of the grader has no hint
         advice = hint(verdict, separation)
-    task = Task(space.exercise, space.variant)
-    names = own_names(task, search.runner.source, cause.what if cause else "", verdict.what, advice)
+    said = (cause.what if cause else "", verdict.what, advice)
+    names = own_names(space.task, search.runner.source, *said)
     return replace(
         failure_of(space, replace(result, verdict=verdict), submission),
         pattern=separation.sentence if separation else "",
@@ -585,7 +571,7 @@ def _failure(
         hint=f"{advice} {names if verdict.status.is_failure else ''}".strip(),
         occurrences=occurrences,
         code=(cause.code if cause else ()) or marked_lines(search.runner.source, result),
-        picture=picture_of(task, search.runner, result),
+        picture=picture_of(space.task, search.runner, result),
     )
 
 
@@ -597,9 +583,9 @@ def _case_of(result: CaseResult) -> Case:
 
 def reproduce_line(space: Space, case: Case, submission: str = "", command: str = "check") -> str:
     """The command that runs, or only plans, one case again."""
-    name = space.exercise.name
-    if len(space.exercise.variants) > 1:
-        name += f"/{space.variant.name}"
+    name = space.task.exercise.name
+    if len(space.task.exercise.variants) > 1:
+        name += f"/{space.task.variant.name}"
     where = f" --submission {shlex.quote(submission)}" if submission else ""
-    where += option_for(space.exercise)
+    where += option_for(space.task.exercise)
     return f"grader {command} {name} --case '{case}'{where}"

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from grader.evidence import PartEvidence, VariantEvidence
-from grader.executors.compile.kept_for_source import Store
+from grader.executors.compile.kept_builds import Store
 from grader.executors.cuda import joining
 from grader.executors.cuda.cuda_build import Backend, Begun
 from grader.executors.registry import RunnerOptions, Runners, Ways

@@ -6,20 +6,21 @@ The clock is the grade's (timing/timed_variant.py); what it doesn't judge isn't 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from grader.cases import Case, fixed_case
 from grader.evidence import PerformanceEvidence
 from grader.gpu import machine, measured_roofs, nvml
 from grader.gpu.roofline import Roofs
 from grader.grading.session import Session
-from grader.instruments.bench_sizes import plan, scaled_names
 from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.sandbox import Sandbox
-from grader.spec import Exercise, Variant
+from grader.spec import Tensor
+from grader.spec.formula import FormulaError
 from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import sequential
@@ -46,7 +47,7 @@ class Timed:
 
     exercise: str
     variant: str
-    size: int | None  # see bench_sizes.Planned
+    size: int | None  # see Planned
     is_scored: bool
     evidence: PerformanceEvidence
 
@@ -106,10 +107,10 @@ def run(
     `trusted` is where the baselines run. A timing that fails, and not for want of memory or quiet,
     is the last one of its variant. Raises Mistake before anything is timed.
     """
-    plans = [plan(task.exercise, task.variant, () if is_ladder else sizes) for task in chosen]
+    plans = [plan(task, () if is_ladder else sizes) for task in chosen]
     names = BESIDE_OTHERS if is_ladder else BASELINES
     every = [
-        (task, [fixed_case(task.exercise, task.variant, p.given, session.seed) for p in planned])
+        (task, [fixed_case(task, p.given, session.seed) for p in planned])
         for task, planned in zip(chosen, plans, strict=True)
     ]
     baselines: Baselines | None = None
@@ -119,7 +120,7 @@ def run(
             if isinstance(candidate, PerformanceEvidence):
                 yield Timed(*name_of, None, True, candidate)
                 continue
-            staff = partial(session.stopwatch.reference, task.exercise, task.variant)
+            staff = partial(session.stopwatch.reference, task)
             if baselines is None:
                 given = (trusted, candidate.sandbox, task, cases, staff, every[place + 1 :])
                 baselines = opened.enter_context(Baselines(*given))
@@ -152,7 +153,7 @@ def _candidate(session: Session, task: Task) -> Planned | PerformanceEvidence:
     if reason := why_not(session, task):
         return PerformanceEvidence(*reason)
     try:
-        return session.stopwatch.planned(task.exercise, task.variant)
+        return session.stopwatch.planned(task)
     except TimingFailed as failed:
         return PerformanceEvidence(failed.status, str(failed))
 
@@ -181,10 +182,80 @@ def roofs_here() -> Roofs | None:
     return peaks.roofs() if peaks else None
 
 
-def axis(exercise: Exercise, variant: Variant) -> str:
+def axis(task: Task) -> str:
     """The sizes that change, as a plot names them: 'M = N = K (bfloat16)'."""
-    first = variant.timed.every_case[0]
-    names = scaled_names(exercise, variant)
-    others = [f"{name} = {first[name]}" for name in exercise.sizes_names if name not in names]
-    dtype = str(first.get("dtype", variant.dtypes[0]))
+    first = task.variant.timed.every_case[0]
+    names = scaled_names(task)
+    others = [f"{name} = {first[name]}" for name in task.exercise.sizes_names if name not in names]
+    dtype = str(first.get("dtype", task.variant.dtypes[0]))
     return one_line(f"{' = '.join(names)} ({', '.join([*others, dtype])})")
+
+
+# --- which cases ---------------------------------------------------------------------------------
+
+# Those of the spec, and the first one smaller and larger. What changes is the largest size of that
+# case, together with the sizes equal to it: rows and cols of a square matrix, M, N and K, as many
+# queries as keys. The others stay as they are.
+EIGHTHS = (1, 2, 4, 16)  # of the size in the spec, which is timed as it is
+MOST = 1 << 31  # what an index of 32 bits holds
+
+
+@dataclass(frozen=True)
+class PlannedCase:
+    """A case to time, as a spec would give it.
+
+    `size` is the one that changes; None where the case is of other proportions than the first one.
+    """
+
+    size: int | None
+    given: Mapping[str, Any]
+    is_scored: bool  # it is the spec's own
+
+
+def scaled_names(task: Task) -> tuple[str, ...]:
+    """The sizes that change together: the largest of the first case, and those equal to it."""
+    first, sizes = task.variant.timed.every_case[0], task.exercise.sizes_names
+    largest = max(first[name] for name in sizes)
+    return tuple(name for name in sizes if first[name] == largest)
+
+
+def plan(task: Task, sizes: Sequence[int] | None = None) -> list[PlannedCase]:
+    """The cases to time, the spec's own first; `sizes` in the place of those derived from it.
+
+    Needs a variant with a performance block. Raises Mistake where a tensor can't have such a
+    size.
+    """
+    first, *others = task.variant.timed.every_case
+    names = scaled_names(task)
+    own = first[names[0]]
+    if sizes is None:
+        sizes = [max(1, own * eighths // 8) for eighths in EIGHTHS]
+    planned = [PlannedCase(own, first, True), *(PlannedCase(None, given, True) for given in others)]
+    for size in sorted(set(sizes) - {own}):
+        given = {**first, **dict.fromkeys(names, size)}
+        _expect_possible(task, given, size)
+        planned.append(PlannedCase(size, given, False))
+    return planned
+
+
+def parse(text: str) -> list[int]:
+    """'1024,2048' as numbers. Raises Mistake."""
+    sizes = []
+    for word in text.split(","):
+        word = word.strip()
+        if not (word.isascii() and word.isdecimal() and len(word) < 12 and 0 < int(word) < MOST):
+            raise Mistake(
+                f"--sizes: expected whole numbers from 1 on, as in 1024,2048, got {word!r}"
+            )
+        sizes.append(int(word))
+    return sizes
+
+
+def _expect_possible(task: Task, given: Mapping[str, Any], size: int) -> None:
+    sizes = {name: given[name] for name in task.exercise.sizes_names}
+    for tensor in task.signature:
+        if isinstance(tensor, Tensor):
+            try:
+                tensor.concrete_shape(sizes)
+            except FormulaError as error:
+                raise Mistake(f"--sizes: {size}: the shape of {tensor.name}: {error}") from None

@@ -19,10 +19,10 @@ from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu.roofline import Roofs
 from grader.instruments import bench_table, plots
 from grader.instruments.bench import Timed
-from grader.instruments.points import series_of
+from grader.instruments.plots import series_of
 from grader.report import narrow, one_line
 from grader.spec import Exercise
-from grader.spec.ladder import on_one_case, rung_of
+from grader.spec.exercise import on_one_case, rung_of
 from grader.spec.task import Task
 from grader.status import Status
 

@@ -17,10 +17,11 @@ from grader.evidence import PerformanceEvidence
 from grader.gpu.roofline import Roofs
 from grader.instruments import bench_table, plots
 from grader.instruments.bench import BASELINES, SHORT_MICROSECONDS, Timed, axis
-from grader.instruments.points import Point, Series, series_of
+from grader.instruments.plots import Point, Series, series_of
 from grader.report import narrow, one_line
 from grader.report.performance import dtype_of, sentences
 from grader.spec import Exercise
+from grader.spec.task import Task
 
 SCHEMA = 1
 SHORT = (
@@ -32,7 +33,7 @@ SHORT = (
 def show(timings: Sequence[Timed], roofs: Roofs | None, console: Console) -> None:
     """Print every case, its ratio to each baseline, and what bounds the cases that are scored."""
     rows = [(name, _together(of_it)) for name, of_it in _by_variant(timings)]
-    bench_table.render(rows, console, roofs, explained=[])
+    bench_table.render(rows, console, roofs)
     ratios = _ratios(timings)
     if ratios.row_count:
         console.print()
@@ -71,7 +72,7 @@ def figures(
             continue
         stem = f"{exercise.name}-{variant.name}"
         title = f"{name} on {one_line(family[0].evidence.device) or 'no GPU'}"
-        drawn, along = _series(family), axis(exercise, variant)
+        drawn, along = _series(family), axis(Task(exercise, variant))
         to = folder / f"{stem}-sizes"
         to_draw.append(partial(plots.over_sizes, drawn, roofs, title, along, to))
         scored = [each for each in family if each.is_scored]

@@ -11,32 +11,20 @@ from rich.text import Text
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu.roofline import Roofs
 from grader.report import narrow, one_line
-from grader.report.performance import duration, placed, sentences, speed
+from grader.report.performance import duration, placed, speed
 
 Timings = Sequence[tuple[str, PerformanceEvidence]]  # by the kernel's name, in the rows' order
 _TITLES = ("median", "interval", "speed", "of roof", "against torch")
 
 
-def render(
-    timings: Timings,
-    console: Console,
-    roofs: Roofs | None = None,
-    explained: Timings | None = None,
-) -> None:
-    """Print the table, why cases weren't timed, what bounds each kernel and what to try next.
-
-    The latter two are of the kernels in `explained` where that is given, else of all.
-    """
+def render(timings: Timings, console: Console, roofs: Roofs | None = None) -> None:
+    """Print the table, and why cases weren't timed."""
     narrow.show(table(timings, roofs), console)
     for name, timed in timings:
         for each in timed.every:
             if not each.is_timed:
                 why = f"{_label(name, timed, each)}: {_why(each)}"
                 narrow.tell(Text(why, "yellow"), console)
-    for name, timed in timings if explained is None else explained:
-        for sentence in sentences(timed, roofs):
-            console.print()
-            narrow.tell(Text(f"{one_line(name)}: {sentence}"), console)
 
 
 def table(timings: Timings, roofs: Roofs | None = None) -> Table:

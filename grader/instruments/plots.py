@@ -23,8 +23,9 @@ from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
+from grader.evidence import PerformanceEvidence
 from grader.gpu.roofline import Place, Roofs, place
-from grader.instruments.points import Point, Series
+from grader.report.performance import dtype_of, flops_of
 
 _STYLE: Any = {  # matplotlib's own type names every key there is
     "svg.hashsalt": "warpgrade",  # or ids in the SVG would be random
@@ -50,6 +51,49 @@ MISSING = "plots need matplotlib: .venv/bin/pip install matplotlib"
 
 # What a figure imports; a fork server leaves out what isn't installed.
 _IMPORTED = [__name__, "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One timed case: its size, the time with its interval, and what it moves and computes."""
+
+    size: float
+    microseconds: float
+    bytes: float
+    flops: float | None = None
+    low: float | None = None  # microseconds
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """One kernel over sizes, or at one."""
+
+    name: str  # "yours", "torch"
+    dtype: str
+    points: tuple[Point, ...]
+
+
+def point_of(timed: PerformanceEvidence, size: float) -> Point | None:
+    """A case of the evidence as a point; None where it was not timed or moves nothing."""
+    if not timed.microseconds or timed.microseconds <= 0 or not timed.bytes:
+        return None
+    return Point(
+        size,
+        timed.microseconds,
+        timed.bytes,
+        flops_of(timed),
+        timed.microseconds_low,
+        timed.microseconds_high,
+    )
+
+
+def series_of(name: str, timings: Sequence[tuple[float, PerformanceEvidence]]) -> Series:
+    """The cases that were timed, by growing size."""
+    points = [point_of(timed, size) for size, timed in timings]
+    dtype = dtype_of(timings[0][1]) if timings else ""
+    return Series(name, dtype, tuple(sorted(filter(None, points), key=lambda p: p.size)))
+
 
 Figure = Callable[[], tuple[Path, Path]]  # one of the functions below, with its arguments
 _Measure = Callable[[Point, float], float]  # of a point, if a call took so many microseconds

@@ -4,7 +4,6 @@ An untrusted planner, which has neither data nor a GPU, writes a plan. `read` pa
 bytes, `violations` applies the rules, and an executor runs it.
 """
 
-from grader.plan.differences import difference
 from grader.plan.model import Buffer, KernelName, Launch, Plan, Specialisation, Step
 from grader.plan.reader import Limits, PlanError, PlanTooLarge, read, to_json
 from grader.plan.rules import (
@@ -18,7 +17,7 @@ from grader.plan.rules import (
     violations,
 )
 from grader.plan.stream_order import left_running, reorder, streams
-from grader.plan.text import Line, lines, summary
+from grader.plan.text import Line, difference, lines, summary
 
 __all__ = [
     "Allowed",

@@ -14,6 +14,7 @@ Every number has a range, so that a parsed plan is small enough to keep, to prin
 from __future__ import annotations
 
 import math
+import struct
 from dataclasses import fields
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -360,7 +361,7 @@ class Specialisation:
     @cached_property
     def key(self) -> str:
         """The name by which a tuner passes over it; kept, as one plan may try it very often."""
-        return tuned.key_of({each.name: getattr(self, each.name) for each in fields(self)})
+        return tuned.digest({each.name: getattr(self, each.name) for each in fields(self)})
 
     def __post_init__(self) -> None:
         waiting: list[Any] = [self.signature, self.constants, self.attributes, self.bindings]
@@ -400,3 +401,24 @@ class Plan:
     def launches(self) -> list[Launch]:
         """The launches of the first call, without trials."""
         return [each for each in self.calls[0] if isinstance(each, Launch) and each.trial < 0]
+
+
+# Numbers that launches take, by Triton's names of their types.
+_FORMATS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
+SIZES = {"i1": 1, "u1": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8} | {
+    f"{sign}{8 * size}": size for sign in "iu" for size in (1, 2, 4, 8)
+}  # bytes
+
+
+def value_of(argument: ScalarArgument) -> int | float:
+    """The number that the bytes encode; 0 where they don't fit the type."""
+    data = bytes.fromhex(argument.scalar)
+    kind = argument.type
+    try:
+        if kind in _FORMATS:
+            return float(struct.unpack(_FORMATS[kind], data)[0])
+        if kind == "bf16":
+            return float(struct.unpack("<f", b"\0\0" + data)[0])
+    except struct.error:
+        return 0
+    return int.from_bytes(data, "little", signed=kind.startswith("i") and kind != "i1")

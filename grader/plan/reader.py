@@ -20,6 +20,7 @@ import pydantic
 from grader.plan.model import (
     MAX_BUFFER_BYTES,
     MAX_PLAN_BYTES,
+    SIZES,
     Alloc,
     Buffer,
     Copy,
@@ -37,7 +38,6 @@ from grader.plan.model import (
     Upload,
     View,
 )
-from grader.plan.scalars import SIZES
 
 
 class PlanError(ValueError):

@@ -5,7 +5,7 @@
    permutes, selects, repeats or casts is refused; elsewhere it costs traffic and time. At most
    MAX_COPIES copies in a call.
 3. Each kernel, left out, changes an output (executors/needless.py runs the plan without it).
-4. Two fresh planners give the same plan for a case (differences.py).
+4. Two fresh planners give the same plan for a case (text.py: difference).
 
 A spec lifts the first two by naming torch operations (`policy: {torch: [...]}`).
 """

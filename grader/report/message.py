@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from grader.evidence import Failure, PartEvidence, Picture, SourceLine, VariantEvidence
 from grader.report.code_frame import frame
@@ -214,11 +215,11 @@ def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
 
 def _merged(failing: Sequence[PartEvidence], parts: Sequence[PartEvidence]) -> list[MergedFailure]:
     """Failures of some parts, alike ones together; `parts` are all of the variant."""
-    groups: dict[tuple[str, ...], list[tuple[PartEvidence, Failure]]] = {}
+    groups: dict[Kind, list[tuple[PartEvidence, Failure]]] = {}
     for part in failing:
         for failure in part.failures or (Failure(part.status, "", part.reason),):
             groups.setdefault(kind_of(failure), []).append((part, failure))
-    told_by: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    told_by: dict[Kind, list[Kind]] = {}
     for kind in groups:
         told_by.setdefault(_teller(kind, groups), []).append(kind)
     order = {(part.size_class, part.dtype): index for index, part in enumerate(failing)}
@@ -227,7 +228,7 @@ def _merged(failing: Sequence[PartEvidence], parts: Sequence[PartEvidence]) -> l
         matched = {(p.size_class, p.dtype) for echo in told_by[kind] for p, _ in groups[echo]}
         places = tuple(sorted(matched, key=order.__getitem__))
         as_good = [
-            each for echo in told_by[kind] if _worth(echo) == _worth(kind) for each in groups[echo]
+            each for echo in told_by[kind] if echo.worth == kind.worth for each in groups[echo]
         ]
         smallest = _of_dtypes(min((failure for _, failure in as_good), key=_volume), as_good, parts)
         merged.append(MergedFailure(smallest, places, len(places) == len(failing) > 1))
@@ -300,20 +301,35 @@ def without_numbers(text: str) -> str:
     return _NUMBER.sub("#", _DTYPE.sub("dtype", text))
 
 
-def kind_of(failure: Failure) -> tuple[str, ...]:
+class Kind(NamedTuple):
     """What tells a failure from others: with one cause or at one line in one way, it is the same.
 
-    (status, line, pattern, hint, what, cause); "" where it doesn't matter.
+    A field is "" where it doesn't matter.
     """
-    status, where = failure.status.value, failure.where
+
+    status: str = ""
+    where: str = ""  # file and line
+    pattern: str = ""
+    hint: str = ""
+    what: str = ""  # without numbers
+    cause: str = ""
+
+    @property
+    def worth(self) -> tuple[bool, bool, bool]:
+        """How much it explains: a cause, a pattern that tells cases apart, at least a hint."""
+        separates = bool(self.pattern) and not ALWAYS.match(self.pattern)
+        return bool(self.cause), separates, bool(self.hint or self.pattern)
+
+
+def kind_of(failure: Failure) -> Kind:
+    """The kind of a failure."""
     if failure.cause:
-        return ("", "", "", "", "", failure.cause)
-    if where:
-        what = without_numbers(_HOW_OFTEN.sub("", failure.what))
-        return (status, where, "", failure.hint, what, "")
-    pattern = TRIED.sub("", failure.pattern)
-    pattern = ALWAYS.sub("Every case fails", pattern)  # in whichever dtype
-    return (status, where, pattern, failure.hint, without_numbers(failure.what), "")
+        return Kind(cause=failure.cause)
+    kind = Kind(failure.status.value, failure.where, hint=failure.hint)
+    if failure.where:
+        return kind._replace(what=without_numbers(_HOW_OFTEN.sub("", failure.what)))
+    pattern = ALWAYS.sub("Every case fails", TRIED.sub("", failure.pattern))  # in whichever dtype
+    return kind._replace(pattern=pattern, what=without_numbers(failure.what))
 
 
 def _of_dtypes(
@@ -338,26 +354,24 @@ def _of_dtypes(
     return replace(failure, pattern=ALWAYS.sub(f"Every {which} fails", failure.pattern))
 
 
-def _teller(kind: tuple[str, ...], kinds: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+def _teller(kind: Kind, kinds: Iterable[Kind]) -> Kind:
     """The kind of failure that explains most, of those that explain what this one does."""
-    status, where, _, hint, _, cause = kind
-    if cause or status not in (*_ABOUT_ELEMENTS, "timed_out"):
+    if kind.cause or kind.status not in (*_ABOUT_ELEMENTS, "timed_out"):
         return kind
     kinds = list(kinds)
-    causes = [each for each in kinds if each[5]]
-    if len(causes) == 1 and not where:
+    causes = [each for each in kinds if each.cause]
+    if len(causes) == 1 and not kind.where:
         return causes[0]
-    if _worth(kind)[1]:
+    _, separates, _ = kind.worth
+    if separates:
         return kind
-    same = [each for each in kinds if each[:2] == (status, where) and hint in ("", each[3])]
-    return max(same, key=_worth)
-
-
-def _worth(kind: tuple[str, ...]) -> tuple[bool, bool, bool]:
-    """How much it explains: a cause, a pattern that tells cases apart, at least a hint."""
-    _, _, pattern, hint, _, cause = kind
-    separates = bool(pattern) and not ALWAYS.match(pattern)
-    return bool(cause), separates, bool(hint or pattern)
+    place = kind.status, kind.where
+    same = [
+        each
+        for each in kinds
+        if (each.status, each.where) == place and kind.hint in ("", each.hint)
+    ]
+    return max(same, key=lambda each: each.worth)
 
 
 def _volume(failure: Failure) -> int:

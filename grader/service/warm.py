@@ -2,7 +2,7 @@
 
 What no submission can have touched is kept from one request to the next: imports, specs, oracles,
 and sandboxes as kept_sandboxes.py says. Plans and builds are kept for requests with the
-same source, spec and GPU (kept_for_source.py). No verdict is kept.
+same source, spec and GPU (kept_builds.py). No verdict is kept.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from dataclasses import dataclass
 
 import psutil
 
-from grader.executors.compile.kept_for_source import Store
+from grader.executors.compile.kept_builds import Store
 from grader.executors.cuda import cuda_build
 from grader.gpu import locks
 from grader.gpu.devices import DeviceName
 from grader.grading import kept_sandboxes
 from grader.grading.session import Lent, Options
-from grader.grading.watchdog import end_this_process
 from grader.sandbox import processes
+from grader.sandbox.processes import end_this_process
 from grader.service.results import CheckResult
 from grader.service.single import EFFORTS, EffortName, check_source
 from grader.spec.task import Task

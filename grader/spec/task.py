@@ -38,6 +38,10 @@ class Task:
             self.variant.model_copy(update={"entry": entry, "entries": {}, "limits": limits}),
         )
 
+    def of_dtype(self, dtype: str) -> Task:
+        """The same task with the entry of a dtype, where each has one of its own."""
+        return Task(self.exercise, self.variant.of_dtype(dtype))
+
     @property
     def limits(self) -> Limits:
         """The limits of one call of the entry."""
@@ -61,6 +65,10 @@ class Task:
     @property
     def signature(self) -> Sequence[Tensor | Scalar | Size]:
         return self.exercise.signature(self.variant)
+
+    @property
+    def inputs(self) -> Sequence[Tensor]:
+        return self.exercise.inputs(self.variant)
 
     @property
     def outputs(self) -> Sequence[Tensor]:

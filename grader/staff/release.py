@@ -53,7 +53,6 @@ STAFF_FILES = (
     "grader/batch/",
     "grader/service/",
     "grader/staff/",
-    "grader/cli/author_commands.py",
     "grader/cli/calibrate.py",
     "grader/cli/class_commands.py",
     "grader/cli/serve_command.py",

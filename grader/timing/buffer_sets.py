@@ -8,6 +8,7 @@ The tensors may be on the CPU or on a GPU. This process does the work, with torc
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,16 +16,16 @@ from functools import partial
 
 import torch
 
-from grader.cases import Case, inputs
-from grader.cases.arena import Slot
-from grader.cases.compare import Verdict
+from grader.cases import Case, inputs, oracle
+from grader.cases.arena import INPUTS, OUTPUTS, Outcome, Slot, bits_of, make_poison, strided
+from grader.cases.compare import Verdict, judge
 from grader.cases.inputs import Inputs
 from grader.sandbox.memfd import SharedBuffers
-from grader.spec import Exercise, Variant
+from grader.spec.task import Task
 from grader.status import Status
-from grader.worker.protocol import Argument, DType, Kind, Space
+from grader.timing.fast_path import FastPath
+from grader.worker.protocol import Argument
 
-INPUTS, OUTPUTS = 0, 1  # buffer indices
 ALIGNMENT = 256  # bytes: what cudaMalloc gives
 GUARD_BYTES = 4096  # on both sides of an output
 
@@ -40,10 +41,10 @@ class Layout:
     draw: Callable[[torch.Generator], Inputs] | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, exercise: Exercise, variant: Variant, case: Case) -> Layout:
+    def of(cls, task: Task, case: Case) -> Layout:
         """The layout of a case. Raises ValueError where an argument can't be timed."""
-        layout = cls.of_inputs(inputs.blank(exercise, variant, case))
-        return replace(layout, draw=partial(inputs.drawn, exercise, variant, case))
+        layout = cls.of_inputs(inputs.blank(task, case))
+        return replace(layout, draw=partial(inputs.drawn, task, case))
 
     @classmethod
     def of_inputs(cls, blank: Inputs) -> Layout:
@@ -54,8 +55,8 @@ class Layout:
             if slot.role == "inout" or slot.space == "host":
                 raise ValueError(f"{slot.name}: an argument that is {_kind(slot)} can't be timed")
             buffer = INPUTS if slot.role == "input" else OUTPUTS
-            offsets.append(ends[buffer] + slot.first * itemsize_of(slot))
-            after = offsets[-1] + slot.extent * itemsize_of(slot)
+            offsets.append(ends[buffer] + slot.first * slot.itemsize)
+            after = offsets[-1] + slot.extent * slot.itemsize
             ends[buffer] = -(-(after + buffer * GUARD_BYTES) // ALIGNMENT) * ALIGNMENT
         return cls(blank, tuple(offsets), (max(ends[0], ALIGNMENT), ends[1]))
 
@@ -69,18 +70,8 @@ class Layout:
         for slot, offset in zip(self.inputs.slots, self.offsets, strict=True):
             buffer = INPUTS if slot.role == "input" else OUTPUTS
             length = self.lengths[buffer]
-            placed.append(
-                Argument(
-                    kind=Kind.tensor,
-                    dtype=DType[slot.dtype],
-                    space=Space[slot.space],
-                    buffer=buffer,
-                    offset=number * length + offset,
-                    allocation=(number * length, length),
-                    shape=slot.shape,
-                    strides=slot.strides,
-                )
-            )
+            start = number * length
+            placed.append(slot.argument(buffer, start + offset, (start, length)))
         return self.inputs.arguments(placed)
 
 
@@ -137,24 +128,6 @@ class BufferSets:
                 yield slot, strided(self._set_bytes(buffer, number), slot, offset)
 
 
-def strided(memory: torch.Tensor, slot: Slot, offset: int, as_bytes: bool = False) -> torch.Tensor:
-    """A slot's tensor in the bytes of a set; `as_bytes` adds a dimension of its bytes."""
-    dtype = getattr(torch, slot.dtype)
-    if as_bytes:
-        strides = [stride * dtype.itemsize for stride in slot.strides]
-        shape, steps = (*slot.shape, dtype.itemsize), (*strides, 1)
-        return memory.as_strided(shape, steps, memory.storage_offset() + offset)
-    typed = memory.view(dtype)
-    first = typed.storage_offset() + offset // dtype.itemsize
-    return typed.as_strided(slot.shape, slot.strides, first)
-
-
-def itemsize_of(slot: Slot) -> int:
-    """Bytes of an element."""
-    dtype: torch.dtype = getattr(torch, slot.dtype)
-    return dtype.itemsize
-
-
 def _kind(slot: Slot) -> str:
     return "read and written" if slot.role == "inout" else "in host memory"
 
@@ -168,3 +141,118 @@ def synchronise(tensor: torch.Tensor) -> None:
 def buffer_sets_that_fit(layout: Layout, free_bytes: int, wanted: Sequence[int]) -> int:
     """The first of the wanted numbers of sets whose buffers fit, or 0."""
     return next((n for n in wanted if sum(layout.bytes(n)) <= free_bytes), 0)
+
+
+class GradedBufferSets(BufferSets):
+    """The buffers of an untrusted worker, prepared anew for each replay and judged in full.
+
+    Before a replay, each input is drawn anew and each output filled with random poison. So results
+    kept from an earlier call are useless. After it, all outputs are judged from one copy.
+    """
+
+    def __init__(self, memory: SharedBuffers, task: Task, case: Case, count: int) -> None:
+        super().__init__(memory, Layout.of(task, case), count)
+        self._task, self._case = task, case
+        self._oracle = oracle.of(task.exercise)
+        self._tolerance = task.tolerance
+        dtypes = [slot.dtype for slot, _ in self._outputs]
+        self._fast_path = FastPath(self._oracle, self._tolerance, dtypes)
+        self._poison = torch.empty(
+            self._layout.lengths[OUTPUTS], dtype=torch.uint8, device=memory.outputs.device
+        )
+
+    # --- before a replay --------------------------------------------------------------------------
+
+    def fill(self, order: Sequence[int]) -> None:
+        """Draw inputs and poison for these sets, and wait until they are ready."""
+        self._draw_poison()
+        for number in order:
+            values = inputs.drawn(self._task, self._case, self._random).tensors
+            for slot, view in self._views(number, "input"):
+                view.copy_(values[slot.name])
+            self._set_bytes(OUTPUTS, number).copy_(self._poison)
+        synchronise(self._memory.outputs)
+
+    def _draw_poison(self) -> None:
+        """Draw random bits around the outputs, and into outputs' gaps: see arena.py."""
+        words = self._poison.view(torch.int64)
+        words.random_(generator=self._random)
+        # random_ leaves the sign of 64-bit words unset.
+        words.bitwise_xor_(words << 7)
+        for slot, offset in self._outputs:
+            make_poison(bits_of(self._poison, slot, offset), slot.kind)
+
+    # --- after it ---------------------------------------------------------------------------------
+
+    def judge(self, order: Sequence[int]) -> Verdict:
+        """The verdict on every output of the replay: that of the first wrong one."""
+        # The last call comes first: its outputs are missing if a replay was reported too early.
+        copies = {number: self._set_bytes(OUTPUTS, number).clone() for number in reversed(order)}
+        for number in order:
+            verdict = self._judge_set(self._inputs_of(number), copies[number])
+            if not verdict.passed:
+                return replace(verdict, what=f"in a timed call: {verdict.what}")
+        return Verdict(Status.passed)
+
+    def judge_decoys(self, numbers: Sequence[int]) -> Verdict:
+        """Whether the outputs of these sets, which no call used, are unchanged."""
+        if all(self._set_bytes(OUTPUTS, each).equal(self._poison) for each in numbers):
+            return Verdict(Status.passed)
+        message = (
+            "in a timed call: the output of another call was written, and that was never made."
+        )
+        return Verdict(Status.wrote_out_of_bounds, message)
+
+    def _judge_set(self, values: dict[str, torch.Tensor], after: torch.Tensor) -> Verdict:
+        """The verdict on one set; `after` is the copy of its part of the output buffer."""
+        numbers = self._layout.inputs.numbers
+        outputs = [strided(after, slot, offset) for slot, offset in self._outputs]
+        if self._is_untouched_around(after) and self._fast_path.passes(values, numbers, outputs):
+            return Verdict(Status.passed)
+        magnitude = self._tolerance.magnitude_of([slot.name for slot, _ in self._outputs])
+        truths = self._oracle.truths(values, numbers, magnitude)
+        self._fast_path.learn(values, numbers, truths)
+        checker = self._oracle.checker(values, numbers)
+        return judge(list(self._outcomes(after)), truths, self._tolerance, checker)
+
+    def _is_untouched_around(self, after: torch.Tensor) -> bool:
+        """Whether the bytes around the outputs are unchanged; False where that is undecided."""
+        end = 0
+        for slot, offset in self._outputs:
+            if not _is_dense(slot):
+                return False
+            if not after[end:offset].equal(self._poison[end:offset]):
+                return False
+            end = offset + slot.extent * slot.itemsize
+        return after[end:].equal(self._poison[end:])
+
+    def _inputs_of(self, number: int) -> dict[str, torch.Tensor]:
+        return {slot.name: view.contiguous() for slot, view in self._views(number, "input")}
+
+    def _outcomes(self, after: torch.Tensor) -> Iterator[Outcome]:
+        """The set's outputs in the copy. Damage around them counts for the last one."""
+        outputs, restored = self._outputs, after.clone()
+        for slot, offset in outputs:
+            bits_of(restored, slot, offset).copy_(bits_of(self._poison, slot, offset))
+        around = (restored != self._poison).nonzero()[:, 0]
+        for number, (slot, offset) in enumerate(outputs):
+            unwritten = bits_of(after, slot, offset) == bits_of(self._poison, slot, offset)
+            places = around if number == len(outputs) - 1 else around[:0]
+            yield Outcome(
+                slot,
+                strided(after, slot, offset).clone(memory_format=torch.contiguous_format),
+                unwritten,
+                tuple(dict.fromkeys(((places[:1024] - offset) // slot.itemsize).tolist())),
+                -(-len(places) // slot.itemsize),
+                bool((~unwritten).any()),
+            )
+
+    @property
+    def _outputs(self) -> list[tuple[Slot, int]]:
+        every = zip(self._layout.inputs.slots, self._layout.offsets, strict=True)
+        return [(slot, offset) for slot, offset in every if slot.role == "output"]
+
+
+def _is_dense(slot: Slot) -> bool:
+    """Whether the slot's tensor has no gaps between its elements."""
+    return slot.extent == math.prod(slot.shape)

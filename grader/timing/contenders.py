@@ -32,9 +32,8 @@ from grader.sandbox.worker_process import Worker
 from grader.spec import ITEMSIZE, Tensor, Variant
 from grader.spec.task import Task
 from grader.status import Status
-from grader.timing.buffer_sets import BufferSets, Layout, buffer_sets_that_fit
+from grader.timing.buffer_sets import BufferSets, GradedBufferSets, Layout, buffer_sets_that_fit
 from grader.timing.failures import TimingFailed, TooLittleMemory, expect_ok
-from grader.timing.graded_buffer_sets import GradedBufferSets
 from grader.timing.graph_replays import FIRST_LIMITS, Replays
 from grader.worker.gpu_mapping import GpuMemoryError
 from grader.worker.protocol import Argument, Operation
@@ -100,9 +99,8 @@ class SharedExecutor(contextlib.ExitStack):
         """An executor that can serve the layout of one of the cases. Raises as `start` does."""
         if self._standing is None or not self._standing.can_serve([layout]):
             self.close()
-            exercise, variant = self._task.exercise, self._task.variant
             try:
-                layouts = [Layout.of(exercise, variant, case) for case in self._cases]
+                layouts = [Layout.of(self._task, case) for case in self._cases]
                 self._standing = executor(sandbox, layouts, self)
             except (TooLittleMemory, ValueError):  # because of another case
                 self._standing = executor(sandbox, [layout], self)
@@ -126,7 +124,7 @@ class Planned:
 
         Raises TimingFailed where there is no plan, and ValueError where an argument can't be timed.
         """
-        layout = Layout.of(self.task.exercise, self.task.variant, case)
+        layout = Layout.of(self.task, case)
         self.plans.documents(case, layout.arguments(0))
 
     def executor(self, case: Case, opened: contextlib.ExitStack) -> Standing:
@@ -135,7 +133,7 @@ class Planned:
         It ends with `opened` unless it is shared. Raises as `start` does, and ValueError where an
         argument can't be timed.
         """
-        layout = Layout.of(self.task.exercise, self.task.variant, case)
+        layout = Layout.of(self.task, case)
         if self.shared is not None:
             return self.shared.serving(self.sandbox, layout)
         return executor(self.sandbox, [layout], opened)
@@ -153,12 +151,12 @@ class Planned:
         TimingFailed where there is no plan or it doesn't run, TooLittleMemory, and ValueError where
         an argument can't be timed.
         """
-        layout = Layout.of(self.task.exercise, self.task.variant, case)
+        layout = Layout.of(self.task, case)
         documents = self.plans.documents(case, layout.arguments(0))
 
         def make_sets(memory: SharedBuffers, count: int) -> BufferSets:
             if graded:
-                return GradedBufferSets(memory, self.task.exercise, self.task.variant, case, count)
+                return GradedBufferSets(memory, self.task, case, count)
             return BufferSets(memory, layout, count)
 
         replays = (executor or self.executor(case, opened)).serve(layout, make_sets)
@@ -219,7 +217,7 @@ def layout_of(name: str, task: Task, case: Case, moved_bytes: int) -> Layout:
     """
     if name == "copy":
         return Layout.of_inputs(copied(moved_bytes // 2))
-    return Layout.of(task.exercise, task.variant, case)
+    return Layout.of(task, case)
 
 
 def moved_bytes(variant: Variant, case: Case) -> int:

@@ -58,7 +58,8 @@ class _WorkloadTimer(contextlib.ExitStack):
             return statistics.median(replays.seconds() for _ in range(REPLAYS))
         except (TimingFailed, TooLittleMemory, GpuMemoryError) as error:
             self._leave()
-            raise WorkloadFailed(_one_line(str(error))) from None
+            first_line = (str(error).strip().splitlines() or ["failed"])[0]
+            raise WorkloadFailed(first_line[:LETTERS]) from None
         except torch.cuda.OutOfMemoryError:  # of this process, which draws the inputs
             self._leave()
             raise WorkloadFailed("the GPU has too little memory for this size") from None
@@ -96,7 +97,3 @@ def _inputs(workload: Workload) -> Inputs:
     shape, strides = (workload.size, workload.size), (workload.size, 1)
     slots = [Slot(name, dtype, shape, strides) for name in ("a", "b")]
     return Inputs((*slots, Slot("out", dtype, shape, strides, role="output")), {}, {})
-
-
-def _one_line(text: str) -> str:
-    return (text.strip().splitlines() or ["failed"])[0][:LETTERS]

@@ -45,7 +45,7 @@ class Stopwatch:
         """
         self._device, self._seed = device, seed
         self._exercises, self._runners = exercises, runners
-        self._planned: dict[tuple[str, str], Planned] = {}
+        self._planned: dict[str, Planned] = {}
         self._given = trusted
 
     def close(self) -> None:
@@ -73,8 +73,7 @@ class Stopwatch:
 
     def time(
         self,
-        exercise: Exercise,
-        variant: Variant,
+        task: Task,
         waiting: Callable[[], None] = lambda: None,
         documents: Documents | None = None,
     ) -> PerformanceEvidence:
@@ -82,22 +81,22 @@ class Stopwatch:
 
         `documents` are its plans if another machine or process made them; else they are made here.
         """
-        variant = variant.on(machine.gpu_name() or "")
+        task = replace(task, variant=task.variant.on(machine.gpu_name() or ""))
         try:
             if documents is None:
-                candidate = self.planned(exercise, variant)
+                candidate = self.planned(task)
                 for case in cases_of(candidate.task, self._seed):
                     candidate.prepare(case)
             else:
                 sandbox = self._runners.sandbox_of("cuda")
-                candidate = Planned(sandbox, Task(exercise, variant), documents)
+                candidate = Planned(sandbox, task, documents)
             if not self.trusted.is_started:
                 self.trusted.start()  # importing torch takes seconds, in which others have the GPU
             return measure(
                 candidate,
                 self._seed,
                 trusted=self.trusted,
-                reference=lambda: self.reference(exercise, variant),
+                reference=lambda: self.reference(task),
                 options=replace(self._options, waiting=waiting),
             )
         except TimingFailed as failed:
@@ -111,18 +110,17 @@ class Stopwatch:
         in_cuda = variant.language == "cuda" and self._device == "cuda"
         return cuda_build.why_not("gpu") if in_cuda else ""
 
-    def planned(self, exercise: Exercise, variant: Variant) -> Planned:
+    def planned(self, task: Task) -> Planned:
         """A variant of the submission, ready to be timed. Raises as Runners.of does."""
-        key = (exercise.name, variant.name)
-        if key not in self._planned:
-            self._planned[key] = as_timed(self._runners, Task(exercise, variant))
-        return self._planned[key]
+        if str(task) not in self._planned:
+            self._planned[str(task)] = as_timed(self._runners, task)
+        return self._planned[str(task)]
 
-    def reference(self, exercise: Exercise, variant: Variant) -> Planned:
+    def reference(self, task: Task) -> Planned:
         """The staff's solution. Raises TimingFailed where it isn't here, and as `planned` does."""
-        if not contenders.has_reference(Task(exercise, variant)):
+        if not contenders.has_reference(task):
             raise TimingFailed("the staff's solution isn't here", Status.not_measured)
-        return as_timed(self._staff[0], Task(exercise, variant))
+        return as_timed(self._staff[0], task)
 
     @cached_property
     def trusted(self) -> Sandbox:

@@ -72,7 +72,7 @@ def measure(
 def cases_of(task: Task, seed: int) -> list[Case]:
     """The spec's performance cases, and a drawn one near the first where the spec asks for it."""
     block = task.variant.timed
-    cases = [fixed_case(task.exercise, task.variant, given, seed) for given in block.every_case]
+    cases = [fixed_case(task, given, seed) for given in block.every_case]
     if block.beside and (other := case_beside(task, cases[0])):
         cases.append(other)
     return cases

@@ -28,6 +28,7 @@ from .protocol import (
 )
 
 _HEAD_BYTES = 17
+_MOST_WORDS = 2000  # characters of an error
 _PART_BYTES = MAX_TEXT - _HEAD_BYTES - 3  # characters stay whole
 
 
@@ -96,12 +97,12 @@ def _cut(text: Mapping[str, Any]) -> bytes:
     return dumped
 
 
-def _words(error: BaseException, limit: int = 2000) -> str:
+def _words(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception:
         return ""
-    return text if len(text) <= limit else text[:limit] + " …"
+    return text if len(text) <= _MOST_WORDS else text[:_MOST_WORDS] + " …"
 
 
 def _part(text: bytes, start: int) -> bytes:

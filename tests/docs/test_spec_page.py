@@ -12,6 +12,7 @@ from grader.cases import Space
 from grader.spec import Memory, Performance, Variant, load
 from grader.spec.blocks import Pattern, Threshold
 from grader.spec.contents import _WORDS
+from grader.spec.task import Task
 from grader.staff.calibration.corpus import Submission
 from grader.status import Status
 
@@ -26,7 +27,7 @@ def test_a_spec_of_the_page_is_read_and_drawn_from(text, tmp_path):
     exercise = load(path)
     [variant] = exercise.variants.values()
     for size_class in exercise.sizes:
-        assert Space(exercise, variant, "float32", size_class, 7).edges()
+        assert Space(Task(exercise, variant), "float32", size_class, 7).edges()
 
 
 def test_the_page_has_every_word_of_values():

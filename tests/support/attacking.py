@@ -169,7 +169,7 @@ def _neighbours_status(kind: _Kind) -> Status:
     """The status of the next case of the honest submission in the attack's language."""
     exercise = EXERCISES["silu"]
     variant = exercise.variants[kind[1]]
-    case = Space(exercise, variant, "float32", "ragged", SEED).edges()[7]
+    case = Space(Task(exercise, variant), "float32", "ragged", SEED).edges()[7]
     return check_case(_neighbour(kind), Task(exercise, variant), case).status
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.spec import Exercise, Variant, load_all
+from grader.spec.task import Task
 from grader.status import Status
 
 FOLDER = Path(__file__).resolve().parents[1] / "submissions" / "clock"
@@ -52,6 +53,11 @@ class Cheat:
     def key(self) -> str:
         """Its name among all of them."""
         return f"{self.name}_{self.variant.language}"
+
+    @property
+    def task(self) -> Task:
+        """What it cheats in."""
+        return Task(self.exercise, self.variant)
 
 
 def load() -> list[Cheat]:

@@ -23,12 +23,10 @@ from grader.cases import Case
 from grader.sandbox import Sandbox
 from grader.sandbox.memfd import SharedBuffers
 from grader.sandbox.worker_process import Death
-from grader.spec import Exercise, Variant
 from grader.spec.task import Task
 from grader.timing import attempt, contenders, graph_replays, sequential
-from grader.timing.buffer_sets import BufferSets, Layout
+from grader.timing.buffer_sets import BufferSets, GradedBufferSets, Layout
 from grader.timing.contenders import Standing
-from grader.timing.graded_buffer_sets import GradedBufferSets
 from grader.timing.graph_replays import Replays
 from grader.worker.protocol import Argument, Code, Operation, Reply
 
@@ -176,12 +174,12 @@ class InPython:
     shared: object = None
 
     @classmethod
-    def of(cls, sandbox: Sandbox, exercise: Exercise, variant: Variant, source: str) -> InPython:
-        path = sandbox.hold(f"{exercise.name}_in_python.py", source.encode())
-        return cls(sandbox, Task(exercise, variant), path)
+    def of(cls, sandbox: Sandbox, task: Task, source: str) -> InPython:
+        path = sandbox.hold(f"{task.exercise.name}_in_python.py", source.encode())
+        return cls(sandbox, task, path)
 
     def executor(self, case: Case, opened: contextlib.ExitStack) -> Standing:
-        layout = Layout.of(self.task.exercise, self.task.variant, case)
+        layout = Layout.of(self.task, case)
         entry = self.task.variant.entry
         return contenders.start(self.sandbox, self.path, entry, [layout], opened)
 
@@ -192,10 +190,9 @@ class InPython:
         graded: bool = True,
         executor: Standing | None = None,
     ) -> Replays:
-        exercise, variant = self.task.exercise, self.task.variant
-        layout = Layout.of(exercise, variant, case)
+        layout = Layout.of(self.task, case)
 
         def make_sets(memory: SharedBuffers, count: int) -> BufferSets:
-            return GradedBufferSets(memory, exercise, variant, case, count)
+            return GradedBufferSets(memory, self.task, case, count)
 
         return (executor or self.executor(case, opened)).serve(layout, make_sets)

@@ -101,7 +101,7 @@ class Call:
             return Outcome(None, None, str(ended))
         if reply.code not in (Code.ok, Code.findings):
             return Outcome(reply.code, None, reply.text)
-        copies = emulator_encoding.copies(self.plan, 0, ())
+        copies = emulator_encoding.copies(self.plan, ())
         seen = emulator_encoding.combined(planned.report, report.parse(reply.text), copies)
         code = Code.findings if seen.findings else reply.code
         return Outcome(code, seen, reply.text if measure else report.to_json(seen))

@@ -37,6 +37,7 @@ from grader.evidence import (
 from grader.scoring import memory_bounds
 from grader.scoring.score import score
 from grader.spec import Exercise, Variant, load_all
+from grader.spec.task import Task
 from grader.status import Status
 
 H100 = "NVIDIA H100 80GB HBM3"
@@ -407,7 +408,7 @@ def _timed(
         PerformanceEvidence(
             Status.passed,
             device=H100,
-            case=str(fixed_case(exercise, variant, case, SEED)),
+            case=str(fixed_case(Task(exercise, variant), case, SEED)),
             microseconds=100.0,
             bytes=1 << 20,
             samples=40,
@@ -427,5 +428,5 @@ def _counted(exercise: Exercise, variant: Variant) -> MemoryEvidence:
         for path, bound in variant.memory.bounds()
         if (limit := bound.at_least or bound.at_most) is not None
     ]
-    case = str(fixed_case(exercise, variant, variant.memory.case, SEED))
+    case = str(fixed_case(Task(exercise, variant), variant.memory.case, SEED))
     return MemoryEvidence(Status.passed, case=case, metrics=tuple(metrics))

@@ -4,7 +4,7 @@ One file holds what Triton's compilers made: TTIR, layouts, cubins and which TTI
 cubin. Another one holds programs of CUDA C++, and which files nvcc accepts. Neither holds a
 verdict. A key is a digest of all that the result follows from. The user who grades can write the
 files, so a class is graded without them. Their loss costs nothing but time, so nothing is raised
-where they are broken.
+where they are broken. A `Store` keeps the same in memory.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import contextlib
 import functools
 import hashlib
 import sqlite3
+import sys
 import time
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Collection
 from importlib import metadata
 from pathlib import Path
@@ -145,3 +147,60 @@ def code_of(*folders: str) -> str:
         for path in sorted((_GRADER / folder).glob("*.py")):
             digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+class Store:
+    """Plans and builds by source and key, in the memory of a process that answers many requests.
+
+    They are kept for when the same source comes again. The texts come from processes that ran or
+    compiled it. So they are read as untrusted each time, and no other source finds them. Their size
+    is limited: those go first that were used longest ago.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self.bytes = 0
+        self._most_bytes = most_bytes
+        self._texts: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def of(self, source: str) -> KeptForSource:
+        """The part of the store that belongs to a source: a digest of it, its spec and the GPU."""
+        return KeptForSource(self, source)
+
+    def get(self, key: tuple[str, str]) -> str | None:
+        """The text of a key, None where there is none."""
+        text = self._texts.get(key)
+        if text is not None:
+            self._texts.move_to_end(key)
+        return text
+
+    def put(self, key: tuple[str, str], text: str) -> None:
+        """Keep a text, unless it alone is too large."""
+        self.forget(key)
+        if sys.getsizeof(text) > self._most_bytes:
+            return
+        self._texts[key] = text
+        self.bytes += sys.getsizeof(text)
+        while self.bytes > self._most_bytes:
+            self.forget(next(iter(self._texts)))
+
+    def forget(self, key: tuple[str, str]) -> None:
+        """Keep the text of a key no longer."""
+        self.bytes -= sys.getsizeof(self._texts.pop(key)) if key in self._texts else 0
+
+
+class KeptForSource(KeptBuilds):
+    """Plans and builds of one source, kept instead of builds in the user's cache."""
+
+    def __init__(self, store: Store, source: str) -> None:
+        super().__init__(None)
+        self._store, self._source = store, source
+
+    def get(self, key: str) -> str | None:
+        return self._store.get((self._source, key))
+
+    def put(self, key: str, text: str) -> None:
+        self._store.put((self._source, key), text)
+
+    def forget(self, keys: Collection[str]) -> None:
+        for key in keys:
+            self._store.forget((self._source, key))

@@ -142,11 +142,11 @@ def combined(planned: Report | None, executed: Report, copied: Copies) -> Report
     return replace(executed, findings=worse or findings, copies=copied)
 
 
-def copies(plan: Plan, call: int, host_arguments: Collection[int]) -> Copies:
-    """The copies of one call of a plan; `host_arguments` are those in host memory, by place."""
+def copies(plan: Plan, host_arguments: Collection[int]) -> Copies:
+    """The copies of a plan's first call; `host_arguments` are those in host memory, by place."""
     between = {"host_to_device": 0, "device_to_host": 0, "device_to_device": 0}
     moved = 0
-    for step in plan.calls[call]:
+    for step in plan.calls[0]:
         if isinstance(step, Upload):
             from_host, to_host, size = True, False, step.to.elements
         elif isinstance(step, Readback):

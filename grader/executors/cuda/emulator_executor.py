@@ -224,7 +224,7 @@ class EmulatorExecutor(Executor):
             self.atomics = [Atomics(line=line, programs=executed.atomic_blocks, clock=clock)]
         on_host = {i for i, each in enumerate(arguments) if is_on_host(each)}
         whole = emulator_encoding.combined(
-            self._plans.planned_report, executed, emulator_encoding.copies(made, 0, on_host)
+            self._plans.planned_report, executed, emulator_encoding.copies(made, on_host)
         )
         code = Code.findings if whole.findings else Code.ok
         return Reply(answer.sequence, code, report.to_json(whole))

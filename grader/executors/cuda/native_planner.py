@@ -61,7 +61,7 @@ class NativePlanner(Plans):
         self._given = task
         self._limits = limits_of(task)
         # With an entry for each dtype, it is turned to that of the case: see `turn_to`.
-        self.task = replace(task, variant=task.variant.of_dtype(task.variant.dtypes[0]))
+        self.task = task.of_dtype(task.variant.dtypes[0])
         answers = NativeAnswers(
             self.task,
             path,
@@ -80,10 +80,10 @@ class NativePlanner(Plans):
 
     def turn_to(self, dtype: str) -> None:
         """Plan calls of a dtype's entry from now on, where each dtype has one of its own."""
-        variant = self._given.variant.of_dtype(dtype)
-        if variant.entry != self.task.variant.entry:
+        task = self._given.of_dtype(dtype)
+        if task.variant.entry != self.task.variant.entry:
             self.fresh_worker()
-            self.task = replace(self._given, variant=variant)
+            self.task = task
             self.answers = replace(self.answers, task=self.task)
             self.failure = self.answers.from_program()
 

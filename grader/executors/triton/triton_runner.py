@@ -18,8 +18,7 @@ from grader import plan
 from grader.cases import Case
 from grader.executors.answers import Answers
 from grader.executors.compile.frontend import Failure, Kernel, too_long
-from grader.executors.compile.kept_builds import KeptBuilds
-from grader.executors.compile.kept_for_source import KeptForSource
+from grader.executors.compile.kept_builds import KeptBuilds, KeptForSource
 from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
 from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import Manner, is_idle, limits_of

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from grader.emulator import toolchain
 from grader.executors.compile.cubins import LIMITS, MAX_CUBIN_BYTES
 from grader.executors.compile.frontend import Budget, Compiler, Failure, Frontend
 from grader.gpu import machine
 from grader.mistakes import Mistake
 from grader.plan import Specialisation
 from grader.sandbox import Sandbox, untrusted
+from grader.sandbox.allowed_paths import package_folders
 from grader.sandbox.worker_process import Death, Limits, Worker
 from grader.worker.compile.cubin import Usage, usage
 from grader.worker.protocol import Code, Operation, Reply
@@ -160,3 +162,30 @@ def _refused(wanted: Specialisation, failure: Failure) -> NotCompiled:
     excerpt = untrusted.text(failure.fields, "excerpt").rstrip()
     message = f"{untrusted.brief(file)}:{line}: {wanted.function} can't be compiled: {why}"
     return NotCompiled(f"{message}\n{excerpt}" if excerpt else message)
+
+
+OF_TRITON = ("ptxas", "nvdisasm", "cuobjdump")
+NO_NVCC = (
+    "nvcc isn't installed, which compiles CUDA C++: `pip install 'warpgrade[cuda]'` brings it "
+    "(in a checkout `pip install -e '.[cuda]'`), and so does NVIDIA's CUDA toolkit"
+)
+
+
+def nvcc() -> str | None:
+    """The path of nvcc: the CUDA toolkit's, else that of the extra `cuda`; None without one."""
+    return toolchain.find_nvcc() or _of_packages()
+
+
+def of_triton() -> dict[str, Path]:
+    """The tools in Triton's package, by name."""
+    folders = [place / "backends" / "nvidia" / "bin" for place in package_folders("triton")]
+    paths = {name: folder / name for folder in folders for name in OF_TRITON}
+    return {name: path for name, path in paths.items() if path.exists()}
+
+
+def _of_packages() -> str | None:
+    """nvcc as the package nvidia-cuda-nvcc installs it."""
+    paths = (
+        path for place in package_folders("nvidia") for path in sorted(place.glob("cu*/bin/nvcc"))
+    )
+    return next((str(path) for path in paths), None)

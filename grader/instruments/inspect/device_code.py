@@ -12,7 +12,7 @@ from pathlib import Path
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.cuda_build import Answer, BuildError, Order
 from grader.gpu import machine
-from grader.instruments.inspect import tools
+from grader.instruments.inspect import compiling
 from grader.instruments.inspect.compiling import NotCompiled
 from grader.sandbox import Sandbox, untrusted
 from grader.sandbox.worker_process import Death
@@ -60,9 +60,9 @@ def compile_file(sandbox: Sandbox, path: Path, flags: Sequence[str] = ()) -> Cud
 
     `flags` are further options of nvcc's.
     """
-    nvcc = tools.nvcc()
+    nvcc = compiling.nvcc()
     if nvcc is None:
-        raise NotCompiled(tools.NO_NVCC)
+        raise NotCompiled(compiling.NO_NVCC)
     wanted = {
         "backend": "device code",
         "entries": [],

@@ -100,7 +100,7 @@ def _as_in_source(access: Access) -> str:
     """nvcc loads as wide as the type in the source says."""
     if access.bytes != 4:
         return ""
-    return f"A float4 has {WIDEST}, where its address is a multiple of {WIDEST}."
+    return f"A float4 is {WIDEST} bytes at once, where its address is a multiple of {WIDEST}."
 
 
 # --- tensor cores and what loads ahead ------------------------------------------------------------

@@ -15,7 +15,7 @@ from grader.evidence import Failure
 from grader.executors.triton import configurations
 from grader.grading import plan_files
 from grader.grading.session import Session
-from grader.instruments.inspect import device_code, llvm, mlir, ptx
+from grader.instruments.inspect import device_code, ptx, statements
 from grader.instruments.inspect import sass as machine_code
 from grader.instruments.inspect.compiling import Compilers, DeviceCode, NotCompiled, Text
 from grader.instruments.inspect.statements import Files, Statement
@@ -79,7 +79,7 @@ class Kernel:
     @cached_property
     def ttgir(self) -> list[Statement]:
         """Its TTGIR; nothing of CUDA C++."""
-        return mlir.read(self.code.texts.get("ttgir", ""), self.files)
+        return statements.read_mlir(self.code.texts.get("ttgir", ""), self.files)
 
     def instructions(self, code: DeviceCode) -> list[machine_code.Instruction]:
         """The instructions of this kernel in code that was made of another text of it."""
@@ -94,7 +94,7 @@ class Kernel:
             return self.sass
         if name == "ttgir":
             return self.ttgir
-        reader = {"ttir": mlir.read, "llir": llvm.read}[name]
+        reader = {"ttir": statements.read_mlir, "llir": statements.read_llvm}[name]
         return reader(self.code.texts.get(name, ""), self.files)
 
     @property

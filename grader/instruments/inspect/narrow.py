@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from grader.instruments.inspect import mlir
+from grader.instruments.inspect import statements
 from grader.instruments.inspect.accesses import WIDEST, Access, Key, blocks, widths
 from grader.instruments.inspect.compiling import Compilers, NotCompiled, Text
 from grader.instruments.inspect.kernels import Kernel
@@ -131,7 +131,7 @@ class Reasons:
         assert text is not None
         lines = text.ttir.splitlines()
         pattern = _MASKED_LOAD if access.kind == "load" else _MASKED_STORE
-        for each in mlir.read(text.ttir, self.kernel.files):
+        for each in statements.read_mlir(text.ttir, self.kernel.files):
             if each.place == access.place:
                 lines[each.number - 1] = pattern.sub(r"\1", lines[each.number - 1])
         changed = "\n".join(lines)

@@ -38,10 +38,10 @@ def call(
     exercise_name, _, variant_name = name.partition("/")
     exercise = courses.find(course).exercises[exercise_name]
     task = Task(exercise, exercise.variants[variant_name])
-    case = parse(text, exercise, task.variant, _SEED, is_run=False)
+    case = parse(text, task, _SEED, is_run=False)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     generator = torch.Generator(device).manual_seed(_SEED)
-    made = inputs.drawn(exercise, task.variant, case, generator)
+    made = inputs.drawn(task, case, generator)
     arguments = [_argument(each, device) for each in made.order]
     source = submission / task.variant.file
     if not source.is_file():

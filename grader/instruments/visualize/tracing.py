@@ -83,7 +83,7 @@ def _run(session: Session, task: Task, runner: Runner, case: Case) -> Run | None
         raise NothingToDraw(f"{task}: {why}")
     if trace.cut or trace.lanes > MAX_LANES:
         return None
-    tensors = inputs.blank(task.exercise, task.variant, case).order
+    tensors = inputs.blank(task, case).order
     slots = {place: each for place, each in enumerate(tensors) if isinstance(each, Slot)}
     source, lab = untrusted.clean(runner.source), session.files.lab(task.variant)
     return Run(task, case, result, trace, slots, source, lab, wrong)
@@ -119,6 +119,4 @@ def shrunk(task: Task, case: Case, most: int) -> Case:
 
 
 def _elements(task: Task, case: Case) -> int:
-    return sum(
-        math.prod(each.shape) for each in inputs.blank(task.exercise, task.variant, case).slots
-    )
+    return sum(math.prod(each.shape) for each in inputs.blank(task, case).slots)

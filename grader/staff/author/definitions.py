@@ -141,7 +141,7 @@ class _Trial:
     def _cases(self) -> Iterator[tuple[str, Case]]:
         exercise, variant = self.task.exercise, self.task.variant
         for size_class in exercise.sizes:
-            edges = Space(exercise, variant, self.dtype, size_class, _SEED).edges()
+            edges = Space(self.task, self.dtype, size_class, _SEED).edges()
             for case in spread(edges, CASES):
                 yield size_class, case
             if self.oracle.check is not None and exercise.leading_input(variant, self.dtype):
@@ -159,7 +159,7 @@ class _Trial:
                 yield f"{place}: {error}, for {self.task} in class {size_class}, {case}"
 
     def _one(self, case: Case) -> Iterator[str]:
-        made = inputs.make(self.task.exercise, self.task.variant, case)
+        made = inputs.make(self.task, case)
         given = (made.tensors, made.numbers, self.task.magnitude)
         truths = self.oracle.truths(*given)
         narrow, _ = self.oracle.in_dtype(*given, torch.float32)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.spec import Exercise, Variant
-from grader.spec.ladder import rung_of
+from grader.spec.exercise import rung_of
 from grader.spec.values import Mistake, hint
 from grader.staff.calibration.proposals import Proposal, kept_out_from, propose
 from grader.staff.calibration.readings import LadderReadings, Readings, VariantReadings, against

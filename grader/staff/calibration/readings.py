@@ -15,7 +15,7 @@ from grader.evidence import Baseline, PerformanceEvidence
 from grader.executors.cuda import joining
 from grader.mistakes import Mistake
 from grader.spec import Course, Exercise, Variant
-from grader.spec.ladder import on_one_case, rung_of
+from grader.spec.exercise import on_one_case, rung_of
 from grader.spec.task import Task
 from grader.staff.calibration import corpus
 from grader.staff.calibration.corpus import Submission

@@ -5,7 +5,7 @@
 //
 // --filter     see lockdown.cpp; must come first
 // --arguments  their names in the spec, for messages, and whether each is input, output or inout
-// --gpu        the properties of the device that host code asks for: see HostGpu in gpu/properties.py
+// --gpu        the properties of the device that host code asks for: see HostGpu in gpu/kinds.py
 // --on-gpu     the buffers are allocations on the GPU
 //
 // It has no expected values, no seeds, no thresholds and no verdict. The student's code shares this

@@ -20,12 +20,12 @@ from .notes import note
 
 _ticks = itertools.count(1)
 _tuners: list[Any] = []  # currently choosing, the innermost last
-_passed_over: set[str] = set()  # configurations that don't compile, by tuned.key_of
+_passed_over: set[str] = set()  # configurations that don't compile, by tuned.digest
 _tuned: tuple[Any, set[int]] = (None, set())  # a plan's recorder, and the tuners that have chosen
 
 
 def pass_over(keys: Iterable[str]) -> None:
-    """Exclude configurations (by tuned.key_of) that don't fit the GPU.
+    """Exclude configurations (by tuned.digest) that don't fit the GPU.
 
     The grader finds them with the compilers, which takes seconds; planners don't.
     """
@@ -35,7 +35,7 @@ def pass_over(keys: Iterable[str]) -> None:
 def check(described: dict[str, Any]) -> None:
     """Raise what Triton raises for a configuration that a tuner excludes."""
     is_trial = bool(_tuners) and fake_tensors.active_recorder().trial >= 0
-    if is_trial and _passed_over and tuned.key_of(described) in _passed_over:
+    if is_trial and _passed_over and tuned.digest(described) in _passed_over:
         raise OutOfResources(0, 0, "what the compilers have found missing")
 
 

@@ -25,12 +25,12 @@ from typing import Any
 
 import torch
 import triton
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from ..compile import options
 from ..compile.failures import causes
 from ..compile.source import SourceFolder
-from ..protocol import Argument, Code, Refusal
-from . import arguments as planned_arguments
+from ..protocol import Argument, Code, Kind, Refusal, Space
 from . import (
     devices,
     fake_tensors,
@@ -151,7 +151,7 @@ class Planner:
         calls = []
         returned = ""
         try:
-            values = planned_arguments.make(arguments, recorder, self._fake)
+            values = _made(arguments, recorder, self._fake)
             for output in (printed, _Bounded()):  # the second call prints the same
                 with self._planning(recorder, output):
                     given = self.entry(*values)
@@ -352,3 +352,35 @@ def _words(error: BaseException) -> str:
     except Exception:  # from a __str__ of the submission's
         text = ""
     return text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
+
+
+def _made(arguments: Sequence[Argument], recorder: Recorder, mode: FakeTensorMode) -> list[Any]:
+    """The entry's arguments: numbers, and tensors without storage.
+
+    Each tensor's allocation becomes a buffer of the plan. The tensors are of `mode`, which must not
+    be active here.
+    """
+    recorder.memory.begin_arguments()
+    values = [
+        _tensor(argument, place, recorder, mode)
+        if argument.kind is Kind.tensor
+        else argument.scalar
+        for place, argument in enumerate(arguments)
+    ]
+    recorder.memory.begin_calls()
+    return values
+
+
+def _tensor(argument: Argument, place: int, recorder: Recorder, mode: FakeTensorMode) -> FakeTensor:
+    """A view of an allocation, including guard zones, as in the grader's memory."""
+    dtype = getattr(torch, argument.dtype_name)
+    start, length = argument.allocation
+    device = "cuda:0" if argument.space is Space.device else "cpu"
+    whole = torch.empty(length // dtype.itemsize, dtype=dtype, device="meta")
+    first = (argument.offset - start) // dtype.itemsize
+    view = whole.as_strided(argument.shape, argument.strides, first)
+    tensor = FakeTensor(mode, view, torch.device(device))
+    recorder.memory.register(
+        tensor.untyped_storage(), bytes=length, kind="argument", argument=place, line=0
+    )
+    return tensor

@@ -41,7 +41,7 @@ PROPERTIES = types.SimpleNamespace(
 
 
 def see(gpu: dict[str, Any]) -> None:
-    """Take the properties of another GPU: the fields of grader/gpu/properties.py."""
+    """Take the properties of another GPU: the fields of HostGpu in grader/gpu/kinds.py."""
     major, minor = divmod(gpu["capability"], 10)
     vars(PROPERTIES).update(
         name=gpu["name"],

@@ -194,7 +194,7 @@ def _to_bf16(values: np.ndarray) -> np.ndarray:
     single = np.ascontiguousarray(values, np.float32).reshape(values.shape)
     bits = single.view(np.uint32)
     if values.dtype == np.float64:
-        bits = bits + _off_the_tie(values, single, bits, 0xFFFF)
+        bits = bits + _off_the_tie(values, single, bits)
     rounded = bits + (((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF))
     rounded &= np.uint32(0xFFFF0000)
     result = rounded.view(np.float32)
@@ -202,11 +202,9 @@ def _to_bf16(values: np.ndarray) -> np.ndarray:
     return np.where(nan, np.float32(np.nan), result) if nan.any() else result
 
 
-def _off_the_tie(
-    values: np.ndarray, single: np.ndarray, bits: np.ndarray, below: int
-) -> np.ndarray:
+def _off_the_tie(values: np.ndarray, single: np.ndarray, bits: np.ndarray) -> np.ndarray:
     """The correction of float32 bits that look like a tie after rounding from float64."""
-    tie = (bits & np.uint32(below)) == np.uint32((below + 1) // 2)
+    tie = (bits & np.uint32(0xFFFF)) == np.uint32(0x8000)
     farther = np.abs(values) > np.abs(single.astype(np.float64))
     nearer = np.abs(values) < np.abs(single.astype(np.float64))
     return (tie & farther).astype(np.uint32) - (tie & nearer).astype(np.uint32)

@@ -10,13 +10,12 @@ import re
 from collections.abc import Callable
 from typing import ClassVar
 
-from . import liveness, typing_rules
 from .errors import NESTED, LimitExceeded, MalformedIR, NotModelled
 from .ir import UNKNOWN, Block, Function, Module, Op, Type, walk
 from .locations import Locations
 from .names import Names
 from .scanning import STRING, atomic_attributes, attributes, enclosed, split_arrow, split_types
-from .types import TypeReader, split_list
+from .types import OPERAND_TYPES, TypeReader, result_types, split_list
 
 MAX_TEXT = 16_000_000
 MAX_LINE = 1_000_000
@@ -101,7 +100,7 @@ class _Reader:
         name = matched[2].strip('"')
         for op in walk(blocks):
             op.used = any(slot in self.names.used for slot in op.results)
-        liveness.mark(blocks)
+        mark_dead(blocks)
         return Function(name, types, arguments, blocks, self.names.count, matched[1] == "public")
 
     def _parameters(self, text: str) -> tuple[list[int], list[Type]]:
@@ -168,7 +167,7 @@ class _Reader:
         else:
             op = self._plain(name, rest.strip(), place)
             op.results = self.names.define_results(results)
-            op.types = typing_rules.result_types(op)
+            op.types = result_types(op)
         if len(op.types) != len(op.results):
             raise MalformedIR(f"{len(op.results)} results of {len(op.types)} types: {line[:80]!r}")
         return op
@@ -188,7 +187,7 @@ class _Reader:
         return op
 
     def _operand_types(self, op: Op, text: str) -> list[Type]:
-        special = typing_rules.OPERAND_TYPES.get(op.name)
+        special = OPERAND_TYPES.get(op.name)
         if special is not None:
             return special(text)
         if " * " in text:
@@ -277,3 +276,51 @@ class _Reader:
         "scf.while": _while,
         "scf.if": _if,
     }
+
+
+def mark_dead(blocks: list[Block]) -> None:
+    """Set the `dead` slots of all operations of a function, including those in regions.
+
+    These are values that nothing needs any more after the operation. The next result reuses their
+    memory, which is still in the cache.
+    """
+    pending = [blocks]
+    while pending:
+        region = pending.pop()
+        if len(region) == 1:
+            _mark_block(region[0])
+        for block in region:
+            for op in block.ops:
+                pending.extend(op.regions)
+
+
+def _mark_block(block: Block) -> None:
+    """In a block of straight-line code, values die at their last use.
+
+    Those of its last operation are still needed by the block's caller.
+    """
+    last: dict[int, Op] = {}
+    for op in block.ops:
+        last.update(dict.fromkeys(op.results, op))
+    last.update(dict.fromkeys(block.arguments, block.ops[0]) if block.ops else {})
+    for op in block.ops:
+        for slot in _slots_used(op):
+            if slot in last:
+                last[slot] = op
+    for slot, op in last.items():
+        if op is not block.ops[-1]:
+            op.dead.append(slot)
+
+
+def _slots_used(op: Op) -> list[int]:
+    """The slots that an operation and the operations in its regions use."""
+    slots = list(op.operands)
+    pending = list(op.regions)
+    while pending:
+        for block in pending.pop():
+            for inner in block.ops:
+                slots.extend(inner.operands)
+                for _, given in inner.successors:
+                    slots.extend(given)
+                pending.extend(inner.regions)
+    return slots

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from .errors import LimitExceeded, MalformedIR
-from .ir import Type
+from .ir import Op, Type
 
 MAX_ELEMENTS = 1 << 20  # of a block, as in Triton
 _TENSOR = re.compile(r"((?:\d{1,9}x)*)(.+)", re.DOTALL)
@@ -51,11 +51,6 @@ class TypeReader:
 def pointer_to(text: str) -> Type:
     """A pointer's type from its pointee: "f32" or "tensor<16x16xf16>"."""
     return _of_triton(f"!tt.ptr<{text}>")
-
-
-def descriptor_of(text: str) -> Type:
-    """A descriptor's type from its block: "16x32xf32", or in older versions "tensor<...>"."""
-    return _of_triton(f"!tt.tensordesc<{text}>")
 
 
 def unquoted(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
@@ -130,3 +125,57 @@ def _element(text: str) -> str:
     if not _SCALAR.fullmatch(text):
         raise MalformedIR(f"the element type {text[:80]}")
     return "ptr<" * pointers + _ELEMENT_NAMES.get(text, text) + ">" * pointers
+
+
+_BOOLEAN = "i1"
+_ANGLE = re.compile(r"\s*<(.*)>\s*$", re.DOTALL)
+
+
+def result_types(op: Op) -> list[Type]:
+    """The types of an operation's results, from its `types` where the text has them.
+
+    Others follow from the operation and its operands.
+    """
+    if not op.results:
+        return []
+    if op.types:
+        return op.types * len(op.results) if len(op.types) == 1 else op.types
+    if op.name == "arith.constant" and op.text.strip() in ("true", "false"):
+        return [Type((), _BOOLEAN)]
+    given = op.operand_types
+    if not given:
+        raise MalformedIR(f"{op.name} without a type")
+    if op.name in ("arith.cmpi", "arith.cmpf"):
+        return [Type(given[0].shape, _BOOLEAN)]
+    if op.name == "tt.load":
+        return [Type(given[0].shape, given[0].pointee)]
+    if op.name in ("tt.addptr", "tt.make_tensor_ptr", "tt.advance"):
+        return [given[0]]
+    if op.name == "tt.make_tensor_descriptor":
+        return [given[-1]]
+    return [given[-1]] * len(op.results)
+
+
+def _inside(text: str) -> str:
+    matched = _ANGLE.match(text)
+    if matched is None:
+        raise MalformedIR(f"the type {text[:80]!r}")
+    return matched[1]
+
+
+def _block_pointer(text: str) -> list[Type]:
+    return [pointer_to(_inside(text))]
+
+
+def _descriptor(text: str) -> list[Type]:
+    pointer, block = (_inside(part) for part in split_list(text)[:2])
+    # Of a block such as 16x32xf32, or in older versions tensor<16x32xf32>.
+    return [pointer_to(pointer), _of_triton(f"!tt.tensordesc<{block}>")]
+
+
+# Of operations whose text leaves out types of operands.
+OPERAND_TYPES: dict[str, Callable[[str], list[Type]]] = {
+    "tt.make_tensor_ptr": _block_pointer,
+    "tt.advance": _block_pointer,
+    "tt.make_tensor_descriptor": _descriptor,
+}

@@ -1,25 +1,17 @@
 """Cases: what is always tried, what may be drawn, and cases as text."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from grader import spec
-from grader.cases import MAX_SIZE, Case, CaseError, Space, drawing, edge_sizes, inputs, parse
+from grader.cases import MAX_SIZE, Case, CaseError, Space, drawn_cases, edge_sizes, inputs, parse
 from grader.spec import SizeRule
+from grader.spec.task import Task
 
 EXERCISES = spec.load_all()
-QUIET = settings(
-    max_examples=40,
-    database=None,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate],
-)
 MIXED = """\
 title: Mixed
 arguments:
@@ -39,7 +31,7 @@ def spaces():
     """Every dtype and size class of every variant there is."""
     return [
         pytest.param(
-            Space(exercise, variant, dtype, size_class, 11),
+            Space(Task(exercise, variant), dtype, size_class, 11),
             id=f"{exercise.name}-{variant.name}-{dtype}-{size_class}",
         )
         for exercise in EXERCISES.values()
@@ -52,7 +44,7 @@ def spaces():
 def space_of(name, size_class="ragged", dtype="float32", seed=11):
     """Of the exercise's first variant."""
     exercise = EXERCISES[name]
-    return Space(exercise, first_variant(exercise), dtype, size_class, seed)
+    return Space(Task(exercise, first_variant(exercise)), dtype, size_class, seed)
 
 
 def first_variant(exercise):
@@ -117,7 +109,7 @@ def test_edges_are_of_their_class_and_smallest_first(space):
 @pytest.mark.parametrize("space", spaces())
 def test_every_pattern_layout_and_scalar_is_among_the_edges(space):
     edges = space.edges()
-    assert {case.data for case in edges} == {*space.exercise.data}
+    assert {case.data for case in edges} == {*space.task.exercise.data}
     for tensor in space.tensors:
         assert {case.layout_of(tensor) for case in edges} == {*tensor.layout}
     for scalar in space.scalars:
@@ -130,11 +122,11 @@ def test_every_pattern_meets_every_layout_where_there_are_many_edges(name):
     edges = space.edges()
     for tensor in space.tensors:
         met = {(case.data, case.layout_of(tensor)) for case in edges}
-        assert met == {(d, layout) for d in space.exercise.data for layout in tensor.layout}
+        assert met == {(d, layout) for d in space.task.exercise.data for layout in tensor.layout}
 
 
 def test_a_class_with_few_sizes_still_tries_every_choice(mixed):
-    space = Space(mixed, mixed.variants["triton"], "float16", "few", 1)
+    space = Space(Task(mixed, mixed.variants["triton"]), "float16", "few", 1)
     edges = space.edges()
     assert {case.data for case in edges} == {"large", "normal"}
     assert {dict(case.scalars).get("causal", False) for case in edges} == {True, False}
@@ -148,30 +140,46 @@ def test_a_class_with_few_sizes_still_tries_every_choice(mixed):
 @pytest.mark.parametrize("size_class", ["aligned", "ragged", "degenerate"])
 def test_drawn_cases_are_of_their_class(name, size_class):
     space = space_of(name, size_class)
-    drawn = set()
-
-    @QUIET
-    @given(drawing.strategy(space))
-    def draw(case):
-        drawn.add(case)
+    drawn = drawn_cases(space, 40)
+    assert len(set(drawn)) == len(drawn) > 5
+    for case in drawn:
         assert space.allows(dict(case.sizes))
-        assert tuple(n for n, _ in case.sizes) == space.exercise.sizes_names
-        assert case.data in space.exercise.data
+        assert tuple(n for n, _ in case.sizes) == space.task.exercise.sizes_names
+        assert case.data in space.task.exercise.data
         assert all(case.layout_of(t) in t.layout for t in space.tensors)
         assert all(case.scalar(s) in s.values for s in space.scalars)
 
-    draw()
-    assert len(drawn) > 5
+
+def test_drawn_cases_depend_on_the_space_and_its_seed_alone():
+    space = space_of("rmsnorm")
+    cases = drawn_cases(space, 20)
+    assert drawn_cases(space, 20) == cases and drawn_cases(space, 5) == cases[:5]
+    assert drawn_cases(replace(space, seed=12), 20) != cases
 
 
-def test_spaces_with_the_same_choices_are_drawn_once():
-    drawing._drawn.cache_clear()
-    halves, floats = (space_of("rmsnorm", dtype=dtype) for dtype in ("float16", "float32"))
-    cases = drawing.drawn(floats, 20)
-    assert drawing.drawn(halves, 20) == [replace(case, dtype="float16") for case in cases]
-    assert drawing._drawn.cache_info().misses == 1
-    assert drawing.drawn(replace(floats, seed=12), 20) != cases
-    assert drawing._drawn.cache_info().misses == 2
+def test_few_choices_are_drawn_once_each(mixed):
+    space = Space(Task(mixed, mixed.variants["triton"]), "float16", "few", 1)
+    drawn = drawn_cases(space, 1000)
+    assert len(drawn) == len({*drawn}) == 3 * 2 * 2 * 3  # sizes, data, causal, steps
+
+
+def test_some_drawn_cases_are_square():
+    """A matrix that is copied instead of transposed has the right shape there."""
+    for size_class in ("aligned", "ragged"):
+        drawn = drawn_cases(space_of("transpose", size_class), 40)
+        squares = sum(case.size("rows") == case.size("cols") for case in drawn)
+        assert 5 <= squares <= 20
+
+
+def test_a_size_that_may_be_zero_is_drawn_so(tmp_path):
+    path = tmp_path / "mixed.yaml"
+    path.write_text(
+        MIXED.replace("n - 1", "n").replace("{one_of: [2, 8, 16]}", "{or_zero: [1, 900]}")
+    )
+    exercise = spec.load(path)
+    cases = drawn_cases(Space(Task(exercise, exercise.variants["triton"]), "float16", "few", 1), 40)
+    zeros = sum(case.size("n") == 0 for case in cases)
+    assert 0 < zeros < len(cases) / 2
 
 
 def test_scalars_of_equal_values_are_drawn_as_their_kind(tmp_path):
@@ -180,7 +188,9 @@ def test_scalars_of_equal_values_are_drawn_as_their_kind(tmp_path):
         path = tmp_path / "mixed.yaml"
         path.write_text(text)
         exercise = spec.load(path)
-        cases = drawing.drawn(Space(exercise, exercise.variants["triton"], "float16", "few", 1), 20)
+        cases = drawn_cases(
+            Space(Task(exercise, exercise.variants["triton"]), "float16", "few", 1), 20
+        )
         found = [dict(case.scalars)["causal"] for case in cases if "causal" in dict(case.scalars)]
         assert found and {type(value) for value in found} == {kind}
 
@@ -201,25 +211,21 @@ def test_text_and_case_are_the_same(name):
     exercise = EXERCISES[name]
     variant = first_variant(exercise)
 
-    @QUIET
-    @given(st.sampled_from(variant.dtypes), st.sampled_from([*exercise.sizes]), st.data())
-    def there_and_back(dtype, size_class, data):
-        case = data.draw(drawing.strategy(Space(exercise, variant, dtype, size_class, 2**40 + 3)))
-        assert parse(str(case), exercise, variant, seed=0) == case
-
-    there_and_back()
+    for dtype, size_class in itertools.product(variant.dtypes, exercise.sizes):
+        for case in drawn_cases(Space(Task(exercise, variant), dtype, size_class, 2**40 + 3), 10):
+            assert parse(str(case), Task(exercise, variant), seed=0) == case
 
 
 def test_text_and_case_are_the_same_for_every_kind_of_scalar(mixed):
     variant = mixed.variants["triton"]
-    for case in Space(mixed, variant, "float16", "few", 1).edges():
-        assert parse(str(case), mixed, variant, seed=5) == case
+    for case in Space(Task(mixed, variant), "float16", "few", 1).edges():
+        assert parse(str(case), Task(mixed, variant), seed=5) == case
 
 
 def test_a_case_as_text_is_short_and_complete():
     exercise = EXERCISES["rmsnorm"]
     text = "rows=1 cols=1025 dtype=float16 data=tiny x.layout=row_padded eps=1e-05 seed=7"
-    case = parse(text, exercise, exercise.variants["triton"], seed=0)
+    case = parse(text, Task(exercise, exercise.variants["triton"]), seed=0)
     assert str(case) == text
     assert case.size("cols") == 1025 and case.elements == 1025
     assert str(replace(case, data="normal", layouts=(), scalars=())) == (
@@ -229,15 +235,17 @@ def test_a_case_as_text_is_short_and_complete():
 
 def test_what_a_text_leaves_out_has_the_first_choice():
     exercise = EXERCISES["rmsnorm"]
-    case = parse("cols=5 rows=2", exercise, exercise.variants["triton"], seed=9)
+    case = parse("cols=5 rows=2", Task(exercise, exercise.variants["triton"]), seed=9)
     assert case == Case((("rows", 2), ("cols", 5)), "float32", 9)
 
 
 def test_the_first_choice_written_out_is_the_same_case():
     exercise = EXERCISES["rmsnorm"]
     variant = exercise.variants["triton"]
-    long = parse("rows=2 cols=5 x.layout=contiguous eps=1e-6 data=normal", exercise, variant, 9)
-    assert long == parse("rows=2 cols=5", exercise, variant, 9)
+    long = parse(
+        "rows=2 cols=5 x.layout=contiguous eps=1e-6 data=normal", Task(exercise, variant), 9
+    )
+    assert long == parse("rows=2 cols=5", Task(exercise, variant), 9)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +284,7 @@ def test_the_first_choice_written_out_is_the_same_case():
 def test_a_wrong_text_gets_one_line_that_names_the_word(text, message):
     exercise = EXERCISES["rmsnorm"]
     with pytest.raises(CaseError) as caught:
-        parse(text, exercise, exercise.variants["triton"], seed=0)
+        parse(text, Task(exercise, exercise.variants["triton"]), seed=0)
     assert str(caught.value) == message
 
 
@@ -291,7 +299,7 @@ def test_a_wrong_text_gets_one_line_that_names_the_word(text, message):
 )
 def test_a_wrong_scalar_or_an_empty_tensor_gets_one_line(mixed, text, message):
     with pytest.raises(CaseError) as caught:
-        parse(text, mixed, mixed.variants["triton"], seed=0)
+        parse(text, Task(mixed, mixed.variants["triton"]), seed=0)
     assert str(caught.value) == message
 
 
@@ -301,7 +309,7 @@ def test_a_wrong_scalar_or_an_empty_tensor_gets_one_line(mixed, text, message):
 def made(text, name="rmsnorm"):
     exercise = EXERCISES[name]
     variant = exercise.variants["triton"]
-    return inputs.make(exercise, variant, parse(text, exercise, variant, seed=3))
+    return inputs.make(Task(exercise, variant), parse(text, Task(exercise, variant), seed=3))
 
 
 def test_the_same_case_has_the_same_data():
@@ -351,8 +359,8 @@ def test_huge_data_is_finite_and_far_beyond_what_one_would_clamp_to(dtype):
 def test_any_bits_have_every_kind_of_number(dtype):
     exercise = EXERCISES["transpose"]
     variant = exercise.variants["triton_v4"]
-    case = parse(f"rows=40 cols=50 dtype={dtype} data=any_bits", exercise, variant, seed=3)
-    x = inputs.make(exercise, variant, case).tensors["input"].flatten().double()
+    case = parse(f"rows=40 cols=50 dtype={dtype} data=any_bits", Task(exercise, variant), seed=3)
+    x = inputs.make(Task(exercise, variant), case).tensors["input"].flatten().double()
     zeros = x[x == 0]
     for kind in (x.isnan(), x == torch.inf, x == -torch.inf, (x != 0) & (x.abs() < 1e-38)):
         assert kind.sum() > 20

@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from grader import spec
-from grader.cases import Space, inputs, oracle, parse
+from grader.cases import Space, drawn_cases, inputs, oracle, parse
 from grader.cases.arena import Outcome, Slot
 from grader.cases.compare import MAX_OWN_ERROR, allowed_error, describe_index, judge, wrong_pattern
 from grader.cases.inputs import strides_of
 from grader.cases.oracle import Oracle, OracleError, Truth
 from grader.spec import Tolerance
+from grader.spec.task import Task
 from grader.status import Status
-from tests.grader.cases.test_tolerance import drawn_from
 
 # These in depth; test_tolerance.py has every exercise.
 COMPUTING = ("gelu", "rmsnorm", "silu")
@@ -55,7 +55,7 @@ class Setting:
         self.exercise, self.case = exercise, case
         self.variant = next(iter(exercise.variants.values()))
         self.tolerance = exercise.tolerance_of(self.variant)
-        self.made = inputs.make(exercise, self.variant, case)
+        self.made = inputs.make(Task(exercise, self.variant), case)
         (self.truth,) = oracle.load(exercise.oracle).truths(
             self.made.tensors, self.made.scalars, self.tolerance.magnitude
         )
@@ -71,8 +71,8 @@ def settings_of(name, dtype):
     exercise = EXERCISES[name]
     cases = set()
     for size_class in exercise.sizes:
-        space = Space(exercise, exercise.variants["triton"], dtype, size_class, 21)
-        cases |= {*space.edges()[-2 * len(exercise.data) :], *drawn_from(space, 12)}
+        space = Space(Task(exercise, exercise.variants["triton"]), dtype, size_class, 21)
+        cases |= {*space.edges()[-2 * len(exercise.data) :], *drawn_cases(space, 12)}
     return [Setting(exercise, case) for case in sorted(cases, key=str)]
 
 
@@ -211,8 +211,8 @@ def rounded_to(setting, dtype):
 @pytest.mark.parametrize("size_class", ["aligned", "ragged", "degenerate"])
 def test_a_result_of_the_next_lower_precision_fails(name, dtype, lower, size_class):
     exercise = EXERCISES[name]
-    space = Space(exercise, exercise.variants["triton"], dtype, size_class, 21)
-    cases = [*space.edges(), *sorted({*drawn_from(space, 40)}, key=str)]
+    space = Space(Task(exercise, exercise.variants["triton"]), dtype, size_class, 21)
+    cases = [*space.edges(), *sorted({*drawn_cases(space, 40)}, key=str)]
     found = [Setting(exercise, case) for case in cases]
     statuses = [setting.status(rounded_to(setting, lower)) for setting in found]
     assert any(status is Status.wrong_values for status in statuses)
@@ -229,7 +229,7 @@ def test_a_result_of_the_next_lower_precision_fails(name, dtype, lower, size_cla
 def test_an_element_that_is_moved_must_arrive_bit_by_bit(name, size_class):
     exercise = EXERCISES[name]
     variant = next(iter(exercise.variants.values()))
-    for case in Space(exercise, variant, "float32", size_class, 21).edges():
+    for case in Space(Task(exercise, variant), "float32", size_class, 21).edges():
         setting = Setting(exercise, case)
         expected = setting.truth.expected.float()
         assert setting.status(expected) is Status.passed
@@ -283,7 +283,7 @@ def test_a_wrong_eps_fails():
 
 def case_of(name, text):
     exercise = EXERCISES[name]
-    return Setting(exercise, parse(text, exercise, exercise.variants["triton"], seed=8))
+    return Setting(exercise, parse(text, Task(exercise, exercise.variants["triton"]), seed=8))
 
 
 # --- the tolerance: its rule ---------------------------------------------------------------------

@@ -13,6 +13,7 @@ from grader.cases.contents import draw
 from grader.spec import load
 from grader.spec.contents import Contents, contents_of
 from grader.spec.exercise import REFERENCE
+from grader.spec.task import Task
 from grader.spec.values import FLOATS, INTEGERS
 
 SPEC = """\
@@ -67,7 +68,7 @@ def gather(tmp_path_factory):
 @pytest.fixture(scope="module")
 def space(gather):
     """Its cases in float32."""
-    return Space(gather, gather.variants["triton"], "float32", "few", 5)
+    return Space(Task(gather, gather.variants["triton"]), "float32", "few", 5)
 
 
 def test_every_form_gives_its_shape_and_dtype_and_the_same_values_again():
@@ -142,13 +143,13 @@ def test_every_input_is_drawn_in_each_of_its_patterns(space):
         *(("bytes", each) for each in ("small", "lowest", "highest")),
     }
     case = next(case for case in edges if ("y", "large") in case.patterns and case.elements > 60)
-    made = inputs.make(space.exercise, space.variant, case)
+    made = inputs.make(space.task, case)
     assert float(made.tensors["y"].abs().max()) > 30 > float(made.tensors["x"].abs().max())
 
 
 def test_a_case_with_patterns_is_repeated_from_its_text(space):
     for case in space.edges():
-        assert parse(str(case), space.exercise, space.variant, seed=0) == case
+        assert parse(str(case), space.task, seed=0) == case
     assert all(dict(case.sizes)["n"] >= dict(case.sizes)["D"] for case in space.edges())
     for text, message in {
         "V=3 D=4 n=3": "expected sizes with n >= D, as the spec's `where` has it",
@@ -157,13 +158,13 @@ def test_a_case_with_patterns_is_repeated_from_its_text(space):
         "V=0 D=4 n=5": "V: expected 1 to",
     }.items():
         with pytest.raises(CaseError) as caught:
-            parse(text, space.exercise, space.variant, seed=0)
+            parse(text, space.task, seed=0)
         assert str(caught.value).startswith(message)
 
 
 def test_indices_stay_in_the_table_and_a_scalar_follows_it(space):
     for case in space.edges():
-        made = inputs.make(space.exercise, space.variant, case)
+        made = inputs.make(space.task, case)
         rows = dict(case.sizes)["V"]
         assert 0 <= int(made.tensors["index"].min()) <= int(made.tensors["index"].max()) < rows
         assert made.scalars == {"k": min(rows, 5)}
@@ -199,19 +200,19 @@ def own_inputs(tmp_path, space):
     """Oracles with a function for inputs."""
     path = tmp_path / "oracles.py"
     path.write_text(INPUTS, encoding="utf-8")
-    space.exercise.belongs_to(tmp_path)
+    space.task.exercise.belongs_to(tmp_path)
     yield
-    space.exercise.belongs_to(REFERENCE)
+    space.task.exercise.belongs_to(REFERENCE)
 
 
 def test_a_function_beside_the_oracle_makes_inputs(own_inputs, space):
-    case = parse("V=9 D=3 n=4", space.exercise, space.variant, seed=1)
-    one, again = (inputs.make(space.exercise, space.variant, case) for _ in range(2))
+    case = parse("V=9 D=3 n=4", space.task, seed=1)
+    one, again = (inputs.make(space.task, case) for _ in range(2))
     x, y = one.tensors["x"], one.tensors["y"]
     assert torch.equal(x, again.tensors["x"]) and x.dtype is torch.float32
     assert bool((x * 2 == (x * 2).round()).all()) and x.unique().numel() > 4
     assert not bool((y * 2 == (y * 2).round()).all())
-    other = inputs.make(space.exercise, space.variant, replace(case, seed=2))
+    other = inputs.make(space.task, replace(case, seed=2))
     assert not torch.equal(x, other.tensors["x"])
 
 
@@ -225,15 +226,15 @@ def test_a_function_beside_the_oracle_makes_inputs(own_inputs, space):
     ],
 )
 def test_a_mistake_of_that_function_is_told_in_a_line(own_inputs, space, rows, message):
-    case = parse(f"V={rows} D=3 n=4", space.exercise, space.variant, seed=1)
+    case = parse(f"V={rows} D=3 n=4", space.task, seed=1)
     with pytest.raises(oracle.OracleError) as caught:
-        inputs.make(space.exercise, space.variant, case)
+        inputs.make(space.task, case)
     assert str(caught.value) == message
 
 
 def test_an_oracle_gets_the_sizes_and_scalars_that_it_names(own_inputs, space):
-    case = parse("V=9 D=3 n=4", space.exercise, space.variant, seed=1)
-    made = inputs.make(space.exercise, space.variant, case)
-    [truth] = oracle.of(space.exercise).truths(made.tensors, made.numbers, "expected")
+    case = parse("V=9 D=3 n=4", space.task, seed=1)
+    made = inputs.make(space.task, case)
+    [truth] = oracle.of(space.task.exercise).truths(made.tensors, made.numbers, "expected")
     right = made.tensors["x"].double() + made.tensors["y"].double() + 9 + 5 + 7
     assert torch.equal(truth.expected, right)

@@ -385,10 +385,9 @@ def test_a_large_case_gets_a_larger_arena(stand_in, monkeypatch) -> None:
 
 def test_an_argument_in_host_memory_is_copied_as_before(stand_in) -> None:
     exercise = load(EXERCISES / "copy_first_column.yaml")
-    variant = next(iter(exercise.variants.values()))
+    task = Task(exercise, next(iter(exercise.variants.values())))
     sizes = Case((("rows", 3), ("cols", 5)), "float32", seed=1)
-    made = inputs_of_case.make(exercise, variant, sizes)
-    task = Task(exercise, variant)
+    made = inputs_of_case.make(task, sizes)
     with runner_in(stand_in, task) as runner:
         assert not runner._make_room(made, inputs_writable=False)  # a planner is to read the input
         assert not runner.shares_gpu_memory

@@ -8,21 +8,18 @@ and an honest kernel's arithmetic pass.
 
 from __future__ import annotations
 
-import functools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
 
 from grader import spec
-from grader.cases import Space, drawing, inputs, oracle
+from grader.cases import Space, drawn_cases, inputs, oracle
 from grader.cases.arena import Outcome, Slot
 from grader.cases.compare import allowed_error, judge, wrong_elements
-from grader.cases.drawing import only_what_is_drawn
 from grader.cases.inputs import strides_of
+from grader.spec.task import Task
 from grader.status import Status
 
 EXERCISES = spec.load_all()
@@ -51,7 +48,7 @@ class Setting:
         self.exercise, self.case = exercise, case
         variant = variant_for(exercise, case.dtype)
         self.tolerance = exercise.tolerance_of(variant)
-        self.made = inputs.make(exercise, variant, case)
+        self.made = inputs.make(Task(exercise, variant), case)
         self.truths = oracle.load(exercise.oracle).truths(
             self.made.tensors, self.made.scalars, self.tolerance.magnitude
         )
@@ -99,15 +96,14 @@ class Setting:
 def cases_of(exercise, dtype, least):
     """At least so many cases over all classes, the same ones each time."""
     variant = variant_for(exercise, dtype)
-    spaces = [Space(exercise, variant, dtype, name, 21) for name in exercise.sizes]
+    spaces = [Space(Task(exercise, variant), dtype, name, 21) for name in exercise.sizes]
     cases = {}
     for space in spaces:
         cases |= dict.fromkeys(space.edges()[-2 * len(exercise.data) :])
     count = least // len(spaces)
     while len(cases) < least:
         for space in spaces:
-            drawn = drawn_of(exercise.name, space.size_class, count)
-            drawn = [replace(case, dtype=dtype) for case in drawn]
+            drawn = drawn_cases(space, count)
             cases |= dict.fromkeys(case for case in drawn if elements(space, case) <= MOST)
         count += count // 3
     return list(cases)
@@ -115,36 +111,8 @@ def cases_of(exercise, dtype, least):
 
 def elements(space, case):
     """How many the largest output has."""
-    outputs = space.exercise.outputs(space.variant)
+    outputs = space.task.exercise.outputs(space.task.variant)
     return max(math.prod(each.concrete_shape(dict(case.sizes))) for each in outputs)
-
-
-@functools.lru_cache
-def drawn_of(name, size_class, count):
-    """Drawn once for all dtypes, of which sizes and data don't depend."""
-    variant = next(iter(EXERCISES[name].variants.values()))
-    return drawn_from(Space(EXERCISES[name], variant, variant.dtypes[0], size_class, 21), count)
-
-
-def drawn_from(space, count):
-    """Cases that hypothesis draws, the same ones each time."""
-    cases = []
-
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(drawing.strategy(space))
-    def draw(case):
-        cases.append(case)
-
-    with only_what_is_drawn():
-        draw()
-    return cases
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids="-".join)
@@ -349,7 +317,7 @@ def test_a_result_of_the_next_lower_precision_fails(name, dtype):
     for lower in ("float16", "bfloat16") if dtype == "float32" else ("bfloat16",):
         variant = variant_for(exercise, dtype)
         for size_class in exercise.sizes:
-            space = Space(exercise, variant, dtype, size_class, 21)
+            space = Space(Task(exercise, variant), dtype, size_class, 21)
             failed = most = 0
             for case in space.edges()[::2]:
                 setting = Setting(exercise, case)

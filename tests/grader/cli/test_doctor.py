@@ -14,7 +14,7 @@ from grader.cli import doctor
 from grader.cli.doctor import Finding
 from grader.emulator import toolchain
 from grader.gpu import machine
-from grader.instruments.inspect import tools
+from grader.instruments.inspect import compiling
 from grader.sandbox import Sandbox
 from grader.sandbox.confinement import Level, Offer
 from grader.sandbox.worker_process import SandboxError
@@ -214,11 +214,11 @@ def test_the_doctor_never_ends_a_command_with_a_traceback(monkeypatch):
 
 
 def test_what_inspect_lacks_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    there = {name: Path(f"/triton/{name}") for name in tools.OF_TRITON}
-    monkeypatch.setattr(tools, "of_triton", lambda: there)
-    monkeypatch.setattr(tools, "nvcc", lambda: "/usr/local/cuda/bin/nvcc")
+    there = {name: Path(f"/triton/{name}") for name in compiling.OF_TRITON}
+    monkeypatch.setattr(compiling, "of_triton", lambda: there)
+    monkeypatch.setattr(compiling, "nvcc", lambda: "/usr/local/cuda/bin/nvcc")
     assert doctor.probe_inspection().state == "yes"
-    monkeypatch.setattr(tools, "nvcc", lambda: None)
+    monkeypatch.setattr(compiling, "nvcc", lambda: None)
     lacking = doctor.probe_inspection()
     assert lacking.state == "part" and "warpgrade[cuda]" in lacking.advice
     there.pop("nvdisasm")
@@ -233,7 +233,7 @@ def test_nvcc_of_the_extra_is_found_where_there_is_no_toolkit(
     program.parent.mkdir(parents=True)
     program.touch()
     monkeypatch.setattr(toolchain, "find_nvcc", lambda: None)
-    monkeypatch.setattr(tools, "package_folders", lambda package: [tmp_path / package])
-    assert tools.nvcc() == str(program)
+    monkeypatch.setattr(compiling, "package_folders", lambda package: [tmp_path / package])
+    assert compiling.nvcc() == str(program)
     program.unlink()
-    assert tools.nvcc() is None
+    assert compiling.nvcc() is None

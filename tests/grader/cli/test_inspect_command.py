@@ -15,7 +15,7 @@ from grader.cli import inspect_command
 from grader.cli.console import console
 from grader.executors.cuda import cuda_build
 from grader.grading.session import Session
-from grader.instruments.inspect import page, tools
+from grader.instruments.inspect import compiling, page
 from grader.sandbox import Sandbox
 from tests.grader.instruments.inspect.looking import HEAD
 from tests.support.commandline import call
@@ -120,7 +120,7 @@ def test_names_of_kernels_and_arguments_are_escaped_on_the_page():
 
 
 @pytest.mark.skipif(bool(cuda_build.why_not("emulator")), reason=cuda_build.why_not("emulator"))
-@pytest.mark.skipif(tools.nvcc() is None, reason=tools.NO_NVCC)
+@pytest.mark.skipif(compiling.nvcc() is None, reason=compiling.NO_NVCC)
 def test_cuda_kernels_have_ptx_and_machine_code(run: Run):
     ended = run("silu/cuda", "--stage", "ptx")
     assert ended.code == 0

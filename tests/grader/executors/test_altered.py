@@ -107,7 +107,7 @@ def test_entries_in_triton_share_a_planner_and_an_executor(session, spawned) -> 
     copies = [LAUNCHER.format(number=i, block=b, used=u) for i, (b, u) in enumerate(blocks)]
     names = [f"silu__{number}" for number in range(3)]
     altered = session.runners.planned(task).altered(copies, names).take()
-    case = fixed_case(SILU, task.variant, {"n": 40}, 1)
+    case = fixed_case(Task(SILU, task.variant), {"n": 40}, 1)
     found = statuses(altered, case)
     assert found == [Status.not_written, Status.passed, Status.passed]
     assert (spawned["planner"], spawned["executor"]) == (1, 1)
@@ -120,7 +120,7 @@ def test_entries_of_different_queues_share_no_process(session, spawned, queues) 
     names = [f"silu__{number}" for number in range(4)]
     altered = session.runners.planned(task).altered(copies, names).take()
     assert [each.queue for each in altered] == [0, 1, 0, 1]
-    case = fixed_case(SILU, task.variant, {"n": 20}, 1)
+    case = fixed_case(Task(SILU, task.variant), {"n": 20}, 1)
     assert statuses(altered, case) == [Status.passed] * 4
     assert (spawned["planner"], spawned["executor"], spawned["compiler"]) == (2, 2, 2)
 
@@ -140,7 +140,7 @@ def test_an_entry_that_stays_open_keeps_its_processes_and_the_others_share_their
         for number in range(5)
     ]
     first, *others = runner.altered(made, [f"silu__{number}" for number in range(5)]).take()
-    case = fixed_case(SILU, task.variant, {"n": 20}, 1)
+    case = fixed_case(Task(SILU, task.variant), {"n": 20}, 1)
     assert first.once(case).status is Status.passed
     assert statuses(others, case) == [Status.passed] * 4
     spawned.pop("compiler", None)  # one for all
@@ -155,7 +155,7 @@ def test_entries_in_cuda_share_processes_whose_variables_are_set_anew(session, s
     spawned.clear()
     copies = [COUNTED.format(number=number) for number in range(3)]
     altered = runner.altered(copies, [f"silu__{number}" for number in range(3)]).take()
-    case = fixed_case(SILU, task.variant, {"n": 20}, 1)
+    case = fixed_case(Task(SILU, task.variant), {"n": 20}, 1)
     assert statuses(altered, case) == [Status.passed] * 3
     assert len(spawned) == 2  # the planner's program and the executor's
     assert set(spawned.values()) == {1}
@@ -167,7 +167,7 @@ def test_a_text_that_is_refused_is_built_again_while_another_one_is_waited_for(
 ) -> None:
     task, case = (
         Task(SILU, SILU.variants["cuda"]),
-        fixed_case(SILU, SILU.variants["cuda"], {"n": 20}, 1),
+        fixed_case(Task(SILU, SILU.variants["cuda"]), {"n": 20}, 1),
     )
     runner = session.runners.planned_native(task)
     builds: list[int] = []

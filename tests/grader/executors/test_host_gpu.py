@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.serve import CUDA, TRITON
 from grader.executors.cuda import cuda_build
-from grader.gpu import machine, properties
+from grader.gpu import kinds, machine
 from grader.grading.session import Options
 from grader.service.single import EFFORTS, check_source, exercises_of, task_named
 from grader.spec.task import Task
@@ -83,12 +83,12 @@ def test_a_cuda_launcher_meets_the_courses_gpu():
 
 
 def test_a_gpu_is_known_by_its_name():
-    assert properties.by_name("H100").name == "NVIDIA H100 80GB HBM3" == properties.by_name("").name
-    t4 = properties.by_name("T4")
+    assert kinds.by_name("H100").name == "NVIDIA H100 80GB HBM3" == kinds.by_name("").name
+    t4 = kinds.by_name("T4")
     assert (t4.capability, t4.multiprocessors, t4.shared_optin) == (75, 40, 64 << 10)
-    assert properties.by_name("RTX 4090").l2_bytes == 72 << 20
-    assert properties.by_name("RTX 3060").multiprocessors == 28  # whose L2 cache isn't listed
-    assert properties.by_name("a GPU of tomorrow") == properties.by_name("H100")
+    assert kinds.by_name("RTX 4090").l2_bytes == 72 << 20
+    assert kinds.by_name("RTX 3060").multiprocessors == 28  # whose L2 cache isn't listed
+    assert kinds.by_name("a GPU of tomorrow") == kinds.by_name("H100")
     assert json.dumps(t4.as_json())
     option = t4.as_option()
     assert option.startswith("--gpu=75:40:") and option.endswith(":65536:Tesla T4")

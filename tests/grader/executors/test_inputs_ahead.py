@@ -43,7 +43,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     noted(Worker, "post", posted)
     noted(Arena, "collect", lambda *_: "answered")
     noted(oracle.Oracle, "truths", lambda *_: "truths")
-    noted(inputs, "make", lambda exercise, variant, case: f"inputs of {dict(case.sizes)['n']}")
+    noted(inputs, "make", lambda task, case: f"inputs of {dict(case.sizes)['n']}")
     return seen
 
 
@@ -82,10 +82,10 @@ def test_inputs_that_cannot_be_made_are_reported_with_their_own_case(
 ) -> None:
     make = inputs.make
 
-    def failing(exercise: Any, variant: Any, case: Any) -> Any:
+    def failing(task: Any, case: Any) -> Any:
         if dict(case.sizes)["n"] == 257:
             raise OracleError("it fails")
-        return make(exercise, variant, case)
+        return make(task, case)
 
     monkeypatch.setattr(inputs, "make", failing)
     task = Task(EXERCISES["silu"], EXERCISES["silu"].variants["triton"])

@@ -15,6 +15,7 @@ from grader.gpu import contention
 from grader.gpu.contention import COARSEST_MICROSECONDS, MOST_TAKEN, Probe, too_much
 from grader.grading.session import Options, Session
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.gpu_mapping import GpuMemoryError
 
@@ -105,7 +106,7 @@ def test_beside_a_load_nothing_is_measured():
     variant = exercise.variants["triton"]
     exercises = {"rmsnorm": exercise}
     with loaded_gpu(), Session(ROOT / "reference", exercises, Options(device="cuda")) as session:
-        seen = session.stopwatch.time(exercise, variant)
+        seen = session.stopwatch.time(Task(exercise, variant))
     assert seen.status is Status.not_measured and seen.microseconds is None
     assert "GPU too noisy: before the kernel was there, somebody else had" in seen.reason
     assert seen.machine["taken_by_others_percent"] > 20

@@ -22,10 +22,11 @@ from grader.grading.causes import (
 )
 from grader.grading.diagnosis import Cause, Condition, Separation
 from grader.spec import load_all
+from grader.spec.task import Task
 from grader.status import Status
 
 EXERCISE = load_all()["flash_attention"]
-SPACE = Space(EXERCISE, EXERCISE.variants["triton"], "float16", "aligned", 1)
+SPACE = Space(Task(EXERCISE, EXERCISE.variants["triton"]), "float16", "aligned", 1)
 PLAIN = replace(SPACE.edges()[0], layouts=())
 NO_BLOCK = "k: grid (0, 1, 1), block (256, 1, 1): a grid needs at least one block"
 OUTSIDE = Verdict(
@@ -138,7 +139,7 @@ def test_cuda_of_float32_computes_in_half_precision_only_where_it_says_so(
     rounded = Cause("rounded", "All is right but for rounding", "Keep sums in float32.")
     monkeypatch.setattr(hypotheses, "cause_of", lambda *given: rounded)
     gemm = load_all()["gemm"]
-    space = Space(gemm, gemm.variants["cuda_tiled"], "float32", "ragged", 1)
+    space = Space(Task(gemm, gemm.variants["cuda_tiled"]), "float32", "ragged", 1)
     runner = SimpleNamespace(source=source)
     failed = Failed(space, runner, [], CaseResult(PLAIN, OUTSIDE))  # type: ignore[arg-type]
     assert (Causes()._computed(failed) is rounded) == told

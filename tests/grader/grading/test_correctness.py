@@ -2,13 +2,9 @@
 
 import contextlib
 import random
-import subprocess
-import sys
-import textwrap
 import time
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -25,7 +21,6 @@ from grader.spec import SizeRule
 from grader.spec.task import Task
 from grader.status import Status
 
-ROOT = Path(__file__).resolve().parents[3]
 EXERCISES = spec.load_all()
 BRIEF = Effort(drawn=8)
 PASSED = Verdict(Status.passed)
@@ -84,11 +79,11 @@ def test_what_nvcc_will_refuse_is_not_explained():
 
 def space_of(name="rmsnorm", size_class="ragged", dtype="float16", seed=7):
     exercise = EXERCISES[name]
-    return Space(exercise, exercise.variants["triton"], dtype, size_class, seed)
+    return Space(Task(exercise, exercise.variants["triton"]), dtype, size_class, seed)
 
 
 def case_of(space, text):
-    return parse(f"{text} dtype={space.dtype} seed={space.seed}", space.exercise, space.variant, 0)
+    return parse(f"{text} dtype={space.dtype} seed={space.seed}", space.task, 0)
 
 
 # --- what is run ---------------------------------------------------------------------------------
@@ -122,11 +117,11 @@ def test_fewer_edge_cases_are_spread_over_all_of_them(most):
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_a_plain_effort_has_other_edges_in_each_dtype_and_draws_by_its_seed(most):
+def test_edges_may_be_others_in_each_dtype_and_cases_are_drawn_by_the_seed(most):
     def asked(dtype, seed=7):
         runner = FakeRunner(lambda case: PASSED)
         space = space_of(dtype=dtype, seed=seed)
-        search_part(space, runner, Effort(edges=most, drawn=2, plain=True))
+        search_part(space, runner, Effort(edges=most, drawn=2, edges_by_dtype=True))
         assert all(space.allows(dict(case.sizes)) for case in runner.asked)
         return [case.sizes for case in runner.asked]
 
@@ -190,8 +185,8 @@ def test_what_only_drawn_cases_show_is_found():
     ],
 )
 def test_a_size_that_the_text_names_is_tried_and_so_is_the_one_beside_it(text, size):
-    variant = EXERCISES["rmsnorm"].variants["cuda_vector"]
-    space = replace(space_of(size_class="row_ragged"), variant=variant)
+    task = Task(EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["cuda_vector"])
+    space = replace(space_of(size_class="row_ragged"), task=task)
     for named in (True, False):
         runner = FakeRunner(lambda case: PASSED)
         runner.source = text if named else f"// {text}"
@@ -241,54 +236,6 @@ def test_progress_is_told_for_every_case_of_the_search():
     assert len(told) >= part.cases_run
 
 
-DRAWING = """
-import importlib, pathlib, sys
-from grader import spec
-from grader.cases.case import Space
-from grader.cases.compare import Verdict
-from grader.grading.search import Effort, search_part
-from grader.executors.runner import CaseResult
-from grader.executors.source_text import numbers_of
-from grader.status import Status
-
-class Runner:
-    on_gpu = False
-    source = ""
-    def expect(self, cases):
-        pass
-    def run(self, case):
-        asked.append(str(case))
-        return CaseResult(case, Verdict(Status.passed))
-
-exercise = spec.load_all()["silu"]
-space = Space(exercise, exercise.variants["triton"], "float32", "ragged", 3)
-seen = []
-for turn in range(2):
-    asked = []
-    search_part(space, Runner(), Effort(drawn=300))
-    seen.append(asked)
-    pathlib.Path("numbers_of_mine.py").write_text(f"NUMBERS = {[*range(500, 1500, 3)]}")
-    sys.path.insert(0, ".")
-    importlib.import_module("numbers_of_mine")
-assert len(seen[0]) > 200
-assert seen[0] == seen[1], "what is drawn depends on which modules are loaded"
-assert not pathlib.Path(".hypothesis").exists(), "hypothesis left its folder behind"
-"""
-
-
-def test_drawing_leaves_nothing_behind_and_ignores_other_modules(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(DRAWING)],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert not (tmp_path / ".hypothesis").exists()
-
-
 # --- what is kept --------------------------------------------------------------------------------
 
 
@@ -297,7 +244,7 @@ def test_a_loop_that_another_part_was_in_is_waited_for_shortly(monkeypatch):
     runner = failing(lambda case: True, Status.timed_out)
     hurried = lambda _, most: contextlib.nullcontext(seconds.append(most))  # noqa: E731
     monkeypatch.setattr(search, "hurried", hurried)
-    runner.task = Task(space.exercise, space.variant)
+    runner.task = space.task
     run = FakeRunner.run
     monkeypatch.setattr(FakeRunner, "run", lambda self, case: replace(run(self, case), line=12))
     effort = Effort(shrink_timeouts=0)
@@ -323,7 +270,7 @@ def test_a_loop_that_cannot_end_is_waited_for_shortly_in_the_first_part(monkeypa
     runner = failing(lambda case: True, Status.timed_out)
     hurried = lambda _, most: contextlib.nullcontext(seconds.append(most))  # noqa: E731
     monkeypatch.setattr(search, "hurried", hurried)
-    runner.task, runner.source = Task(space.exercise, space.variant), loop
+    runner.task, runner.source = space.task, loop
     run = FakeRunner.run
     monkeypatch.setattr(FakeRunner, "run", lambda self, case: replace(run(self, case), line=1))
     part = search_part(space, runner, Effort(shrink_timeouts=0))
@@ -386,7 +333,7 @@ def test_there_is_one_failure_per_status_the_worst_first_each_the_smallest():
     assert part.failures[0].case == "rows=1 cols=1501 dtype=float16 seed=7"
     space = space_of()
     for failure, low, high in zip(part.failures[1:], (900, 100), (1500, 900), strict=True):
-        found = parse(failure.case, space.exercise, space.variant, 0)
+        found = parse(failure.case, space.task, 0)
         assert low < found.size("cols") <= high
         for edge in space.edges():
             if low < edge.size("cols") <= high:
@@ -677,7 +624,7 @@ def test_a_kernel_that_always_fails_is_run_ten_times_and_called_wrong():
     runner = failing(lambda case: True)
     part = search_part(space, runner, BRIEF)
     assert part.status is Status.wrong_values
-    smallest = parse(part.failures[0].case, space.exercise, space.variant, 0)
+    smallest = parse(part.failures[0].case, space.task, 0)
     assert Counter(runner.asked)[smallest] >= 10
     assert part.failures[0].occurrences == ""
 

@@ -16,6 +16,7 @@ from grader.grading.diagnosis import (
     hint,
     separate,
 )
+from grader.spec.task import Task
 from grader.status import Status
 
 EXERCISES = spec.load_all()
@@ -23,7 +24,7 @@ EXERCISES = spec.load_all()
 
 def space_of(name, size_class="ragged"):
     exercise = EXERCISES[name]
-    return Space(exercise, exercise.variants["triton"], "float32", size_class, 4)
+    return Space(Task(exercise, exercise.variants["triton"]), "float32", size_class, 4)
 
 
 def padded(case, tensor="x"):
@@ -37,7 +38,7 @@ def diagnose(fails, name="rmsnorm", size_class="ragged", smallest=None, limit=No
     if smallest is None:
         smallest = min((c for c, failed in outcomes.items() if failed), key=lambda c: c.complexity)
     else:
-        smallest = parse(f"{smallest} seed=4", space.exercise, space.variant, 4)
+        smallest = parse(f"{smallest} seed=4", space.task, 4)
         assert fails(smallest)
         outcomes[smallest] = True
     probed = []
@@ -89,7 +90,7 @@ def test_what_separates_failing_from_passing_cases_is_found(
 ):
     # As after shrinking: what is one smaller was seen to pass.
     space = space_of(name)
-    seen = parse(f"{smallest} seed=4", space.exercise, space.variant, 4)
+    seen = parse(f"{smallest} seed=4", space.task, 4)
     smaller = {
         replace(seen, sizes=tuple((n, v - (n == size)) for n, v in seen.sizes))
         for size, value in seen.sizes
@@ -115,7 +116,7 @@ def test_what_always_fails_is_said_to():
 
 def test_where_a_variant_has_one_dtype_no_dtype_is_named():
     exercise = EXERCISES["copy_first_column"]
-    space = Space(exercise, next(iter(exercise.variants.values())), "float32", "ragged", 4)
+    space = Space(Task(exercise, next(iter(exercise.variants.values()))), "float32", "ragged", 4)
     outcomes = dict.fromkeys(space.edges(), True)
     found = separate(space, space.edges()[0], outcomes, lambda case: True)
     assert found.sentence == f"Every case fails ({found.failing} tried)."
@@ -176,8 +177,8 @@ def test_a_condition_that_a_probe_contradicts_is_not_said():
 
 def test_one_failing_case_is_not_enough_to_speak_of_every_case():
     space = space_of("rmsnorm")
-    smallest = parse("rows=1 cols=1025", space.exercise, space.variant, 4)
-    other = parse("rows=1 cols=1024", space.exercise, space.variant, 4)
+    smallest = parse("rows=1 cols=1025", space.task, 4)
+    other = parse("rows=1 cols=1024", space.task, 4)
     assert separate(space, smallest, {smallest: True, other: False}, lambda case: None) is None
     assert separate(space, smallest, {smallest: True}, lambda case: None) is None
 
@@ -195,7 +196,7 @@ def test_without_a_case_that_differs_in_the_condition_alone_nothing_is_said():
     space = space_of("rmsnorm")
     texts = {"rows=3 cols=77": True, "rows=2 cols=9": True, "rows=1 cols=1": False}
     outcomes = {
-        parse(f"{text} seed=4", space.exercise, space.variant, 4): failed
+        parse(f"{text} seed=4", space.task, 4): failed
         for text, failed in (*texts.items(), ("rows=1 cols=2", False))
     }
     assert separate(space, next(iter(outcomes)), outcomes, lambda case: None) is None
@@ -206,7 +207,7 @@ def test_the_number_of_probes_is_bounded():
     for whim in range(20):
         answers = iter(range(10**6))
         space = space_of("rmsnorm")
-        smallest = parse("rows=3 cols=77", space.exercise, space.variant, 4)
+        smallest = parse("rows=3 cols=77", space.task, 4)
         calls = []
 
         def fails(case, answers=answers, whim=whim, calls=calls):

@@ -87,7 +87,7 @@ def block_of(case: Case) -> int:
 
 def test_each_set_of_constants_is_run_on_the_gpu(observe):
     part, shown = observe(RIGHT)
-    space = Space(SOFTMAX, SOFTMAX.variants["triton"], "float32", "ragged", 2026)
+    space = Space(Task(SOFTMAX, SOFTMAX.variants["triton"]), "float32", "ragged", 2026)
     by_plan = spread(space.edges(), EFFORT.edges)
     assert part.status is Status.passed
     assert {block_of(case) for case in shown} >= {block_of(case) for case in by_plan}
@@ -98,7 +98,7 @@ def test_each_set_of_constants_is_run_on_the_gpu(observe):
 def test_a_part_with_few_new_launches_meets_the_gpu_in_edge_cases_too(language):
     """And one with many meets it in those alone: each has kernels that are compiled first."""
     variant = EXERCISES["silu"].variants[language]
-    space = Space(EXERCISES["silu"], variant, "float32", "ragged", 2026)
+    space = Space(Task(EXERCISES["silu"], variant), "float32", "ragged", 2026)
     least, edges = LEAST_ON_A_GPU[language], space.edges()
     assert chosen_for_a_gpu(space, ()) == spread(edges, least)
     assert chosen_for_a_gpu(space, edges[1:2]) == [edges[1], *spread(edges, least - 1)]
@@ -108,7 +108,7 @@ def test_a_part_with_few_new_launches_meets_the_gpu_in_edge_cases_too(language):
 def test_cuda_cases_are_first_met_by_kernel_and_size_of_its_blocks():
     task = Task(EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["cuda_matrix"])
     with Session(ROOT / "reference", EXERCISES, Options(device="cpu")) as session:
-        space = Space(task.exercise, task.variant, "float32", "ragged", 2026)
+        space = Space(task, "float32", "ragged", 2026)
         runner = session.runners.planned_native(task)
         narrow, wide = space.edges()[0], space.edges()[-1]
         for case in (narrow, narrow, wide):

@@ -150,7 +150,7 @@ def timed(monkeypatch) -> Callable[..., list[str]]:
         runners = Mock()
         runners.sandbox_of.return_value = Sandbox("cuda", Level.limits, kind="native")
         stopwatch = Stopwatch("cuda", 7, EXERCISES, runners, trusted)
-        assert stopwatch.time(SILU, TRITON, waiting, Mock()).reason == "enough"
+        assert stopwatch.time(Task(SILU, TRITON), waiting, Mock()).reason == "enough"
         assert is_free()
         return order
 
@@ -227,7 +227,7 @@ def test_kernels_are_compiled_before_the_gpu_is_taken_for_their_cases(session, m
 
 
 def test_what_is_compiled_ahead_is_each_cases_kernels_once(monkeypatch):
-    plans, case = Mock(), fixed_case(SILU, TRITON, {"n": 4, "dtype": "float32"}, 7)
+    plans, case = Mock(), fixed_case(Task(SILU, TRITON), {"n": 4, "dtype": "float32"}, 7)
     plans.planned.return_value = Plan(1, "triton", (), (), ((),))
     sandbox = Sandbox("cuda", Level.limits, kind="native")
     with GpuRunner(sandbox, Task(SILU, TRITON), Path("silu.py"), plans) as runner:
@@ -248,7 +248,7 @@ def test_a_case_on_the_gpu_waits_for_whoever_times(monkeypatch):
 
     monkeypatch.setattr(GpuRunner, "_result_of", ran)
     task = Task(SILU, TRITON)
-    case = fixed_case(SILU, TRITON, {"n": 4, "dtype": "float32"}, 7)
+    case = fixed_case(Task(SILU, TRITON), {"n": 4, "dtype": "float32"}, 7)
     runner = GpuRunner(Sandbox("cuda", Level.limits, kind="native"), task, Path("silu.py"), None)
     assert runner.run(case).status is Status.passed
     assert free == [False] and is_free()

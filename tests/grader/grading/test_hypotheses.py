@@ -21,7 +21,7 @@ EXERCISES = spec.load_all()
 def named(name, kernel, variant="triton", dtype="float32", size_class="ragged", data="large"):
     """The cause that is named for a kernel in torch; None for none. The kernel has to fail."""
     exercise = EXERCISES[name]
-    space = Space(exercise, exercise.variants[variant], dtype, size_class, 4)
+    space = Space(Task(exercise, exercise.variants[variant]), dtype, size_class, 4)
     cases = space.edges()
     cases += [replace(case, data=data, seed=seed) for case in cases[:6] for seed in range(8)]
     results = [each for case in dict.fromkeys(cases) if (each := wrong(space, case, kernel))]
@@ -38,9 +38,9 @@ def wrong(space, case, kernel):
 
 def run(space, case, kernel):
     """The result of a case."""
-    task = Task(space.exercise, space.variant)
-    made = inputs.make(space.exercise, space.variant, case)
-    truths = oracle.load(space.exercise.oracle).truths(
+    task = space.task
+    made = inputs.make(space.task, case)
+    truths = oracle.load(space.task.exercise.oracle).truths(
         made.tensors, made.scalars, task.tolerance.magnitude
     )
     wide = {each: tensor.double() for each, tensor in made.tensors.items()}
@@ -375,7 +375,7 @@ def test_a_constant_that_is_a_little_wrong_is_no_rounding():
 
 def test_sums_that_begin_at_the_second_block_are_named():
     exercise = EXERCISES["softmax"]
-    space = Space(exercise, exercise.variants["online"], "float32", "ragged", 4)
+    space = Space(Task(exercise, exercise.variants["online"]), "float32", "ragged", 4)
     cases = [each for each in space.edges() if each.size("cols") > 64]
     results = [run(space, case, lambda x: online(x.float(), first=1)) for case in cases]
     smallest = next(each for each in results if hypotheses.is_telling(each))
@@ -393,7 +393,7 @@ def test_sums_that_begin_at_the_second_block_are_named():
 )
 def test_cases_elsewhere_decide_between_mistakes_that_look_alike_in_short_rows(part, words):
     exercise = EXERCISES["rmsnorm"]
-    space = Space(exercise, exercise.variants["triton"], "float32", "ragged", 4)
+    space = Space(Task(exercise, exercise.variants["triton"]), "float32", "ragged", 4)
     results = {case: run(space, case, rms_of(part)) for case in space.edges()}
     short = [each for case, each in results.items() if 1 < case.size("cols") < 512]
     long = [(space, each) for case, each in results.items() if case.size("cols") >= 512]
@@ -404,7 +404,7 @@ def test_cases_elsewhere_decide_between_mistakes_that_look_alike_in_short_rows(p
 
 def test_what_is_wrong_in_bits_alone_is_no_mistake_of_a_formula():
     exercise = EXERCISES["transpose"]
-    space = Space(exercise, exercise.variants["triton_v1"], "float32", "ragged", 4)
+    space = Space(Task(exercise, exercise.variants["triton_v1"]), "float32", "ragged", 4)
     cases = [replace(case, data="any_bits") for case in space.edges()]
     results = [each for case in cases if (each := wrong(space, case, lambda input: input.t() + 0))]
     assert len(results) > 2  # there -0 became 0
@@ -424,7 +424,7 @@ def test_of_outputs_without_a_number_no_one_mistake_is_told():
 def test_of_nan_a_mistake_is_told_only_if_it_leaves_passing_cases_right(passes_at):
     """Where all is nan, wrong rescaling would explain it, and leave no case right."""
     exercise = EXERCISES["softmax"]
-    space = Space(exercise, exercise.variants["online"], "float32", "ragged", 4)
+    space = Space(Task(exercise, exercise.variants["online"]), "float32", "ragged", 4)
 
     def nan_in_short_rows(x):
         return torch.softmax(x, -1) if x.shape[1] >= passes_at else torch.full_like(x, math.nan)
@@ -438,7 +438,7 @@ def test_of_nan_a_mistake_is_told_only_if_it_leaves_passing_cases_right(passes_a
 
 def test_one_failing_case_is_not_enough():
     exercise = EXERCISES["rmsnorm"]
-    space = Space(exercise, exercise.variants["triton"], "float32", "ragged", 4)
+    space = Space(Task(exercise, exercise.variants["triton"]), "float32", "ragged", 4)
     case = max(space.edges(), key=lambda each: each.elements)
     result = wrong(space, case, lambda x, weight, eps: -rms(x, weight, eps))
     assert cause_of(space, [result], result) is None
@@ -449,7 +449,7 @@ def test_a_mistake_is_told_only_if_cases_of_other_size_classes_agree(only_one_ke
     """A loop over the keys that ends early looks like a mask off by one where there is one key."""
     exercise = EXERCISES["flash_attention"]
     here, there = (
-        Space(exercise, exercise.variants["triton"], "float32", each, 4)
+        Space(Task(exercise, exercise.variants["triton"]), "float32", each, 4)
         for each in ("degenerate", "ragged")
     )
     right = oracle.load(exercise.oracle).definition
@@ -477,7 +477,7 @@ def test_of_formulas_that_half_precision_cannot_tell_apart_the_nearest_is_told(m
         return x * torch.rsqrt(mean) * weight
 
     exercise = EXERCISES["rmsnorm"]
-    space = Space(exercise, exercise.variants["triton"], "float16", "ragged", 4)
+    space = Space(Task(exercise, exercise.variants["triton"]), "float16", "ragged", 4)
     long = [case for case in space.edges() if dict(case.sizes)["cols"] >= 64]
     cases = [replace(case, data="tiny", seed=seed) for case in long for seed in range(6)]
     results = [each for case in dict.fromkeys(cases) if (each := wrong(space, case, kernel))]
@@ -490,7 +490,7 @@ def test_of_formulas_that_half_precision_cannot_tell_apart_the_nearest_is_told(m
 
 def test_a_mistake_that_some_shapes_do_not_allow_for_may_be_told_among_several():
     exercise = EXERCISES["rmsnorm"]
-    space = Space(exercise, exercise.variants["triton"], "float32", "ragged", 4)
+    space = Space(Task(exercise, exercise.variants["triton"]), "float32", "ragged", 4)
     one, other = (hypotheses._as_seen(space, run(space, case, rms)) for case in space.edges()[:2])
 
     def once(each):
@@ -526,14 +526,14 @@ def test_outputs_of_a_kernel_without_inputs_are_looked_at_too(tmp_path, monkeypa
     functions = oracle.Oracle("counting", counting, counting, None)
     monkeypatch.setattr(oracle, "load", lambda *_: functions)
     monkeypatch.setattr(oracle, "of", lambda *_: functions)
-    space = Space(own["counting"], own["counting"].variants["triton"], "int32", "ragged", 4)
+    space = Space(Task(own["counting"], own["counting"].variants["triton"]), "int32", "ragged", 4)
     results = []
     for case in space.edges():
-        made = inputs.make(space.exercise, space.variant, case)
+        made = inputs.make(space.task, case)
         [truth] = functions.truths(made.tensors, made.numbers, "expected")
         values = (truth.expected + 7).to(torch.int32)
         slot = replace(made.slots[0], values=None)
         seen = Outcome(slot, values, torch.zeros(values.shape, dtype=bool), (), 0, True)
-        verdict = judge([seen], [truth], Task(space.exercise, space.variant).tolerance)
+        verdict = judge([seen], [truth], space.task.tolerance)
         results.append(CaseResult(case, verdict, outputs=(values,)))
     assert cause_of(space, results, results[0]) is None

@@ -92,8 +92,8 @@ def test_an_own_check_that_fails_on_what_a_kernel_wrote_refuses_it(wrong):
 
 def test_a_timed_baseline_gets_indices_that_its_spec_allows():
     task = Task(EXERCISES["embedding"], EXERCISES["embedding"].variants["cuda"])
-    case = parse("n=300 D=2 V=3", task.exercise, task.variant, seed=1)
-    layout = Layout.of(task.exercise, task.variant, case)
+    case = parse("n=300 D=2 V=3", task, seed=1)
+    layout = Layout.of(task, case)
     memory = SimpleNamespace(
         **{
             name: torch.zeros(size, dtype=torch.uint8)
@@ -116,7 +116,7 @@ def test_torchs_operator_gets_the_sizes_that_it_names(tmp_path):
     task = Task(peak, peak.variants["triton"])
     source = contenders.source_of("torch", task)
     assert "function(x=x, rows=x.shape[0], cols=x.shape[1])" in source
-    case = parse("rows=3 cols=5", task.exercise, task.variant, seed=1)
+    case = parse("rows=3 cols=5", task, seed=1)
     names: dict[str, object] = {}
     exec(source, names)  # the grader's own text
-    names["baseline"](inputs.make(task.exercise, task.variant, case).tensors["x"], None)
+    names["baseline"](inputs.make(task, case).tensors["x"], None)

@@ -260,7 +260,7 @@ def test_points_need_every_run(variant):
     common = (Metric("useful_bytes_per_sector.load", 32), Metric("largest_share", 0.01))
     good = (*common, Metric("useful_bytes_per_sector.store", 32))
     bad = (*common, Metric("useful_bytes_per_sector.store", 4))
-    case = str(fixed_case(TRANSPOSE, variant, variant.memory.case, 1))
+    case = str(fixed_case(Task(TRANSPOSE, variant), variant.memory.case, 1))
     for metrics, status in ((good, Status.passed), (bad, Status.target_missed)):
         other = MemoryEvidence(Status.passed, case=case, metrics=metrics, run="other sizes")
         counted = MemoryEvidence(Status.passed, case=case, metrics=good, further=(other,))
@@ -343,7 +343,7 @@ def test_sizes_beside_divide_as_the_graded_ones_do(exercise, name):
     variant = SPECS[exercise].variants[name]
     drawn = set()
     for seed in range(30):
-        case = fixed_case(SPECS[exercise], variant, variant.memory.case, seed)
+        case = fixed_case(Task(SPECS[exercise], variant), variant.memory.case, seed)
         beside = memory_use.case_beside(Task(SPECS[exercise], variant), case)
         assert beside is not None and beside != case
         for (_, before), (_, after) in zip(case.sizes, beside.sizes, strict=True):
@@ -356,7 +356,7 @@ def test_sizes_beside_divide_as_the_graded_ones_do(exercise, name):
 
 
 def test_the_size_beside_depends_on_the_seed(variant):
-    cases = [fixed_case(TRANSPOSE, variant, variant.memory.case, seed) for seed in range(20)]
+    cases = [fixed_case(Task(TRANSPOSE, variant), variant.memory.case, seed) for seed in range(20)]
     besides = {memory_use.case_beside(Task(TRANSPOSE, variant), case).sizes for case in cases}
     assert len(besides) > 1
 
@@ -367,7 +367,7 @@ def test_bounds_are_those_of_the_sizes_that_ran(variant):
 
 
 def test_a_spec_may_allow_more_traffic(variant):
-    case = fixed_case(TRANSPOSE, variant, variant.memory.case, 1)
+    case = fixed_case(Task(TRANSPOSE, variant), variant.memory.case, 1)
     traffic = memory_metrics.Traffic(
         load=3 * 4 * 256 * 512, store=4 * 256 * 512, atomic=0, copied=0
     )

@@ -39,7 +39,7 @@ def session(shared_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory):
 
 def failure(session: Session, name: str, text: str) -> Failure:
     (task,) = selected(session.exercises, [name])
-    return check_case(session, task, parse(text, task.exercise, task.variant, 1)).failures[0]
+    return check_case(session, task, parse(text, task, 1)).failures[0]
 
 
 def test_wrong_values_show_where_and_by_whom(session: Session):

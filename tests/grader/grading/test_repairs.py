@@ -41,8 +41,7 @@ def silu(x, out):
 """
 TASK = Task(SPECS["silu"], SPECS["silu"].variants["triton"])
 CASES = [Case((("n", n),), "float32", 7) for n in (3, 5, 9, 70)]
-SPACE_OF = (TASK.exercise, TASK.variant, "float32")
-SPACE = Space(*SPACE_OF, "ragged", 7)
+SPACE = Space(TASK, "float32", "ragged", 7)
 LINE = SOURCE.split("\n").index("    tl.store(out_ptr + offs, x, mask=offs < rows)") + 1
 
 
@@ -292,7 +291,7 @@ def test_a_change_has_to_be_right_in_cases_of_other_size_classes():
 def test_a_repair_is_tried_on_edge_cases_of_every_size_class():
     chosen = causes._elsewhere(SPACE)
     for size_class in TASK.variant.size_classes:
-        edges = Space(*SPACE_OF, size_class, 7).edges()
+        edges = Space(TASK, "float32", size_class, 7).edges()
         assert {edges[0], edges[-1]} <= set(chosen)
     assert 16385 in {case.size("n") for case in chosen}  # a rest that small cases don't show
 

@@ -22,8 +22,7 @@ from grader.evidence import Baseline, PerformanceEvidence
 from grader.gpu.roofline import Roofs, peaks
 from grader.grading.session import Options, Session, selected
 from grader.instruments import bench, bench_report, plots
-from grader.instruments.bench import NO_GPU, Timed, with_a_case
-from grader.instruments.bench_sizes import parse, plan, scaled_names
+from grader.instruments.bench import NO_GPU, Timed, parse, plan, scaled_names, with_a_case
 from grader.mistakes import Mistake
 from grader.spec import Exercise, load_all
 from grader.spec.task import Task
@@ -58,8 +57,8 @@ def variant_of(name: str):
 )
 def test_the_case_comes_first_and_then_an_eighth_to_twice_its_largest_size(name, scaled, sizes):
     exercise, variant = variant_of(name)
-    assert scaled_names(exercise, variant) == scaled
-    planned = plan(exercise, variant)
+    assert scaled_names(Task(exercise, variant)) == scaled
+    planned = plan(Task(exercise, variant))
     assert [each.size for each in planned] == sizes
     assert [each.is_scored for each in planned] == [True, False, False, False, False]
     first = variant.performance.every_case[0]
@@ -72,14 +71,14 @@ def test_the_case_comes_first_and_then_an_eighth_to_twice_its_largest_size(name,
 
 def test_of_several_cases_all_are_timed_and_the_first_is_varied():
     exercise, variant = variant_of("gemm/triton_v4")
-    planned = plan(exercise, variant)
+    planned = plan(Task(exercise, variant))
     assert [p.given for p in planned if p.is_scored] == list(variant.performance.every_case)
     assert [p.size for p in planned] == [4096, None, None, None, None, None, 512, 1024, 2048, 8192]
 
 
 def test_sizes_given_by_hand_stand_in_for_those_derived():
     exercise, variant = variant_of("rmsnorm/triton")
-    assert [p.size for p in plan(exercise, variant, [300, 8192, 300])] == [8192, 300]
+    assert [p.size for p in plan(Task(exercise, variant), [300, 8192, 300])] == [8192, 300]
     assert parse("300, 8192") == [300, 8192]
 
 
@@ -185,7 +184,7 @@ def planned(monkeypatch, python_sandbox) -> Callable[[str], None]:
     """What is timed of the submission: a function of torch's, where no plan can be."""
 
     def use(source: str) -> None:
-        of = lambda _, *task: InPython.of(python_sandbox, task[0], task[1], source)  # noqa: E731
+        of = lambda _, task: InPython.of(python_sandbox, task, source)  # noqa: E731
         monkeypatch.setattr(Stopwatch, "planned", of)
 
     return use
@@ -442,7 +441,7 @@ class Failing(InPython):
 def timed_with(error: Exception, exercises, python_sandbox, tmp_path, monkeypatch) -> list[Timed]:
     """What a bench shows of a kernel whose timing ends like this."""
     monkeypatch.setattr(Failing, "error", error, raising=False)
-    failing = lambda _, *task: Failing.of(python_sandbox, task[0], task[1], "")  # noqa: E731
+    failing = lambda _, task: Failing.of(python_sandbox, task, "")  # noqa: E731
     monkeypatch.setattr(Stopwatch, "planned", failing)
     monkeypatch.setattr(bench, "BASELINES", ())
     folder = submission(tmp_path / "mine", SOLUTION)

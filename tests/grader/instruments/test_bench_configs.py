@@ -13,9 +13,9 @@ from grader.evidence import PerformanceEvidence
 from grader.executors.registry import Runners
 from grader.gpu.roofline import Roofs
 from grader.grading.session import Options, Session
-from grader.instruments import bench, bench_configs, bench_configs_report, plots
+from grader.instruments import bench, bench_configs, plots
 from grader.instruments.bench_configs import Configured, configurations, parse
-from grader.spec import Exercise, Variant, load_all
+from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import sequential
@@ -85,9 +85,9 @@ def taken(monkeypatch, python_sandbox, tmp_path) -> list[Configured]:
     monkeypatch.setattr(bench_configs, "BESIDE_OTHERS", ("copy",))
     monkeypatch.setattr(Runners, "sandbox_of", lambda *_: python_sandbox)
 
-    def planned(watch: Stopwatch, exercise: Exercise, variant: Variant) -> InPython:
+    def planned(watch: Stopwatch, task: Task) -> InPython:
         source = watch._runners._sources.read("rmsnorm.py").decode()
-        return InPython.of(python_sandbox, exercise, variant, source)
+        return InPython.of(python_sandbox, task, source)
 
     monkeypatch.setattr(Stopwatch, "planned", planned)
     exercise, variant = EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["triton"]
@@ -110,12 +110,12 @@ def test_each_configuration_is_timed_and_judged_and_a_failing_one_ends_none(take
     statuses = [each.evidence.status for each in taken]
     assert statuses == [Status.passed, Status.wrong_values, Status.crashed, Status.crashed]
     text, task = io.StringIO(), Task(EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["triton"])
-    bench_configs_report.show(taken, task, ROOFS, Console(file=text, width=80, color_system=None))
+    bench_configs.show(taken, task, ROOFS, Console(file=text, width=80, color_system=None))
     told = " ".join(text.getvalue().split())
     assert "rmsnorm/triton, rows=2 cols=64 dtype=float32:" in told
     assert "BLOCK=32 EXTRA=0 and 1 more: " in told and "too small" in told
     assert "The fastest: BLOCK=64 EXTRA=0, " in told
-    document = json.loads(bench_configs_report.to_json(taken, task))
+    document = json.loads(bench_configs.to_json(taken, task))
     assert (document["schema"], document["name"]) == (1, "rmsnorm/triton")
     assert document["configurations"][3]["values"] == {"BLOCK": "32", "EXTRA": "1"}
 
@@ -127,7 +127,7 @@ def test_each_configuration_is_timed_and_judged_and_a_failing_one_ends_none(take
         return (stem,)
 
     monkeypatch.setattr(plots, "_save", save)
-    for figure in bench_configs_report.figures(taken, task, ROOFS, Path("out")):
+    for figure in bench_configs.figures(taken, task, ROOFS, Path("out")):
         figure()
     assert [*drawn] == ["rmsnorm-triton-configs", "rmsnorm-triton-configs-roofline"]
     cells = drawn["rmsnorm-triton-configs"]
@@ -142,6 +142,6 @@ def test_where_nothing_was_timed_there_is_no_plot_and_no_fastest(tmp_path):
         Configured({"BLOCK": "1"}, PerformanceEvidence(Status.compile_error, "no", case="n=1"))
     ]
     task = Task(EXERCISES["silu"], EXERCISES["silu"].variants["triton"])
-    assert bench_configs_report.figures(failed, task, ROOFS, tmp_path) == []
-    assert bench_configs_report.fastest(failed) is None
+    assert bench_configs.figures(failed, task, ROOFS, tmp_path) == []
+    assert bench_configs.fastest(failed) is None
     assert bench.BESIDE_OTHERS

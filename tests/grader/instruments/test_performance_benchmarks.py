@@ -56,16 +56,13 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch, python_sandbox) -> Callable[[str
     Of the submission, and of the staff's solution, a function of torch's is timed.
     """
 
-    def planned(source: str, exercise, variant) -> InPython:
-        return InPython.of(python_sandbox, exercise, variant, source)
-
     def use(source: str = RMSNORM) -> None:
-        of = lambda text: lambda _, *task: planned(text, *task)  # noqa: E731
+        of = lambda text: lambda _, task: InPython.of(python_sandbox, task, text)  # noqa: E731
         monkeypatch.setattr(Stopwatch, "planned", of(source))
         monkeypatch.setattr(Stopwatch, "reference", of(RMSNORM))
 
     monkeypatch.setattr(target, "why_none", lambda: "")
-    monkeypatch.setattr(target, "case_of", lambda e, v, seed: fixed_case(e, v, SMALL, seed))
+    monkeypatch.setattr(target, "case_of", lambda e, v, seed: fixed_case(Task(e, v), SMALL, seed))
     monkeypatch.setattr(target, "ROUNDS", 3)
     monkeypatch.setattr(contenders, "MOST_BUFFER_SETS", 4)
     monkeypatch.setattr(target, "Session", partial(Session, options=Options(device="cpu")))

@@ -12,8 +12,7 @@ import pytest
 from grader.evidence import PerformanceEvidence
 from grader.gpu.roofline import RooflineError, peaks
 from grader.instruments import plots
-from grader.instruments.plots import below_roofline, over_sizes
-from grader.instruments.points import Point, Series, point_of, series_of
+from grader.instruments.plots import Point, Series, below_roofline, over_sizes, point_of, series_of
 from grader.status import Status
 
 ROOFS = peaks("NVIDIA H100 80GB HBM3").roofs()

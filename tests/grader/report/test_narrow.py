@@ -93,7 +93,7 @@ FAMILY = [("flash_attention/triton_v4", replace(LARGE, further=(SMALL,)))]
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_table_of_times_breaks_nothing(width):
-    told = hold(lambda window: bench_table.render(FAMILY, window, explained=[]), width)
+    told = hold(lambda window: bench_table.render(FAMILY, window), width)
     assert re.search(r"\bn=16777216\b", told)
     for number in ("93.1 us", "92.8 to 93.4 us", "2883 GB/s", "86 %", "1.02x (1.01 to 1.03)"):
         assert any(number in line for line in told.splitlines()), number
@@ -101,7 +101,7 @@ def test_the_table_of_times_breaks_nothing(width):
 
 def test_a_table_that_fits_stays_one_and_a_block_names_its_numbers():
     def show(window):
-        bench_table.render(FAMILY, window, explained=[])
+        bench_table.render(FAMILY, window)
 
     assert printed(show, 120).splitlines()[0].split()[:3] == ["kernel", "median", "interval"]
     assert printed(show, 40).splitlines()[:4] == [

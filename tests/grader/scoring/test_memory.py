@@ -86,7 +86,7 @@ RUNGS = {
 
 def measured(report, name="cuda_v4", exercise=TRANSPOSE):
     variant = exercise.variants[name]
-    case = fixed_case(exercise, variant, variant.memory.case, 7)
+    case = fixed_case(Task(exercise, variant), variant.memory.case, 7)
     return cuda_metrics.measure(report, LINES, Task(exercise, variant), case)
 
 
@@ -269,7 +269,7 @@ def test_a_share_between_even_and_all_is_believed(largest) -> None:
 
 def test_blocks_that_nobody_planned_are_not_believed() -> None:
     variant = TRANSPOSE.variants["cuda_v4"]
-    case = fixed_case(TRANSPOSE, variant, variant.memory.case, 7)
+    case = fixed_case(Task(TRANSPOSE, variant), variant.memory.case, 7)
     report = report_of(LOAD, STORE)
     for grid, said in (((128, 1, 1), ""), ((64, 1, 1), "no launch of (128, 1, 1) blocks")):
         step = Launch("launch", 0, grid, (32, 8, 1))
@@ -281,7 +281,7 @@ def test_blocks_that_nobody_planned_are_not_believed() -> None:
 
 def test_copies_may_do_what_kernels_do_not() -> None:
     variant = TRANSPOSE.variants["cuda_v4"]
-    case = fixed_case(TRANSPOSE, variant, variant.memory.case, 7)
+    case = fixed_case(Task(TRANSPOSE, variant), variant.memory.case, 7)
     for copies in (Copies(1, BYTES, host_to_device=1), Copies(1, 0, device_to_device=1)):
         report = report_of(LOAD, buffers=BUFFERS[:1], copies=copies)
         assert cuda_metrics.implausible(report, Task(TRANSPOSE, variant), case) == ""

@@ -72,7 +72,7 @@ def test_what_is_left_for_the_large_case_is_less_than_its_scores_would_take():
 def test_what_fits_keeps_what_was_counted_and_tells_how_much_it_is():
     runs = Runs(ARGUMENT, Buffer(LEAVES, "device", None))
     found = looked_at(runs)
-    assert runs.asked == [fixed_case(FLASH, VARIANT, BLOCK.case, 7)]
+    assert runs.asked == [fixed_case(Task(FLASH, VARIANT), BLOCK.case, 7)]
     assert (found.status, found.case, found.reason) == (Status.passed, "counted", "")
     assert [each.name for each in found.metrics] == ["growth.tile", "memory_pressure"]
     assert found.metrics[-1].value == LEAVES

@@ -26,6 +26,7 @@ from grader.evidence import (
 )
 from grader.scoring.score import NEEDS_GPU, RIGHT_FIRST, GradeScore, score
 from grader.scoring.speed import IN_DOUBT
+from grader.spec.task import Task
 from grader.status import Status
 
 DTYPES = ("float32", "float16", "bfloat16")
@@ -699,7 +700,7 @@ def best_memory(exercise, variant):
     """Evidence of a run that no memory bound can be missed by."""
     if variant.memory is None:
         return None
-    case = fixed_case(exercise, variant, variant.memory.case, 7)
+    case = fixed_case(Task(exercise, variant), variant.memory.case, 7)
     metrics = [
         Metric(".".join(path), 32.0 if bound.at_least is not None else 0.0)
         for path, bound in variant.memory.bounds()
@@ -714,7 +715,7 @@ def test_the_specs_of_the_assignment_can_be_earned_in_full():
                 PerformanceEvidence(
                     Status.passed,
                     device="NVIDIA H100",
-                    case=str(fixed_case(exercise, variant, case, seed=7)),
+                    case=str(fixed_case(Task(exercise, variant), case, seed=7)),
                     microseconds=1.0,
                     baselines=tuple(
                         Baseline(t.speed_vs, 9.0, 9.0)

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.serve import CUDA, TRITON
 from grader.cases import inputs as inputs_of_case
 from grader.executors import executor
-from grader.executors.compile.kept_for_source import Store
+from grader.executors.compile.kept_builds import Store
 from grader.executors.cuda import cuda_build
 from grader.grading.session import Lent, Options
 from grader.sandbox import Sandbox
@@ -42,8 +42,8 @@ class Watched:
             self.started[kind] += 1
             return fork(sandbox, request, *given)
 
-        def made(exercise, variant, case):
-            inputs = make(exercise, variant, case)
+        def made(task, case):
+            inputs = make(task, case)
             self.inputs.append([each.tolist() for each in inputs.tensors.values()])
             return inputs
 

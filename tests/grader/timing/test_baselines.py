@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from grader.cases import Case, fixed_case
-from grader.cases.arena import Role
+from grader.cases.arena import OUTPUTS, Role
 from grader.cases.oracle import ORACLES
 from grader.evidence import PerformanceEvidence
 from grader.grading import session as sessions
@@ -28,7 +28,7 @@ from grader.status import Status
 from grader.timing import contenders, sequential, timed_variant
 from grader.timing.attempt import Options
 from grader.timing.baselines import CONTROL_BYTES, Baselines
-from grader.timing.buffer_sets import OUTPUTS, Layout
+from grader.timing.buffer_sets import Layout
 from grader.timing.contenders import FEWEST_BUFFER_SETS, MOST_BUFFER_SETS
 from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.graph_replays import Replays
@@ -40,7 +40,7 @@ VARIANT = EXERCISE.variants["triton"]
 
 
 def case(rows: int, cols: int, dtype: str = "float32") -> Case:
-    return fixed_case(EXERCISE, VARIANT, {"rows": rows, "cols": cols, "dtype": dtype}, 7)
+    return fixed_case(Task(EXERCISE, VARIANT), {"rows": rows, "cols": cols, "dtype": dtype}, 7)
 
 
 # The second is the largest, the last one has more columns than any.
@@ -132,7 +132,7 @@ def executors() -> Iterator[Sandbox]:
     exercises = load_all()
     silu = exercises["silu"]
     with Session(ORACLES.parent, exercises, sessions.Options(device="cuda")) as session:
-        yield session.stopwatch.planned(silu, silu.variants["triton"]).sandbox
+        yield session.stopwatch.planned(Task(silu, silu.variants["triton"])).sandbox
 
 
 def copying(executors: Sandbox, bytes: int, opened: contextlib.ExitStack) -> Replays:
@@ -234,7 +234,7 @@ def test_after_noise_all_are_new_and_the_old_ones_have_ended(python_sandbox, ope
 
 def test_variants_whose_baselines_are_the_same_python_share_their_workers(python_sandbox, opened):
     in_cuda = Task(EXERCISE, EXERCISE.variants["cuda_vector"])
-    larger = [fixed_case(EXERCISE, in_cuda.variant, {"rows": 64, "cols": 2000}, 7)]
+    larger = [fixed_case(Task(EXERCISE, in_cuda.variant), {"rows": 64, "cols": 2000}, 7)]
     again = Task(EXERCISE, asking("torch", at_least=0.7))
     later = [(again, larger), (in_cuda, larger)]
     first = Task(EXERCISE, asking("copy"))
@@ -260,7 +260,7 @@ def test_where_memory_lacks_for_later_variants_each_has_its_own_workers(
     python_sandbox, opened, monkeypatch
 ):
     later = Task(EXERCISE, asking("torch"))
-    large = [fixed_case(EXERCISE, VARIANT, {"rows": 256, "cols": 512, "dtype": "float32"}, 7)]
+    large = [fixed_case(Task(EXERCISE, VARIANT), {"rows": 256, "cols": 512, "dtype": "float32"}, 7)]
     given = (Task(EXERCISE, asking("copy")), CASES, None, [(later, large)])
     monkeypatch.setattr(contenders, "_room", lambda on_gpu: 5 << 20)
     with Baselines(python_sandbox, python_sandbox, *given) as baselines:
@@ -415,7 +415,7 @@ def test_its_host_answers_to_nothing_else(python_sandbox, opened):
 
 
 def in_python(sandbox: Sandbox, source: str) -> PerformanceEvidence:
-    candidate: Any = InPython.of(sandbox, EXERCISE, asking("torch", at_least=0.001), source)
+    candidate: Any = InPython.of(sandbox, Task(EXERCISE, asking("torch", at_least=0.001)), source)
     budget = sequential.Budget(seconds=60.0, pairs=sequential.MIN_PAIRS)
     return timed_variant.measure(candidate, 7, trusted=sandbox, options=Options(budget=budget))
 

@@ -10,9 +10,9 @@ import torch
 from grader.cases import Case, oracle
 from grader.sandbox.memfd import Memfds
 from grader.spec import Scalar, load_all
+from grader.spec.task import Task
 from grader.status import Status
-from grader.timing.buffer_sets import BufferSets, Layout, buffer_sets_that_fit
-from grader.timing.graded_buffer_sets import GradedBufferSets
+from grader.timing.buffer_sets import BufferSets, GradedBufferSets, Layout, buffer_sets_that_fit
 
 EXERCISES = load_all()
 SIZES = {
@@ -40,15 +40,14 @@ class Bench:
     def __init__(self, name: str, variant: str, dtype: str, count: int = COUNT) -> None:
         self.exercise = EXERCISES[name]
         self.variant = self.exercise.variants[variant]
+        task = Task(self.exercise, self.variant)
         scalars = tuple(
-            (each.name, each.values[0])
-            for each in self.exercise.signature(self.variant)
-            if isinstance(each, Scalar)
+            (each.name, each.values[0]) for each in task.signature if isinstance(each, Scalar)
         )
         case = Case(tuple(SIZES[name].items()), dtype, 7, "normal", scalars=scalars)
-        self.layout = Layout.of(self.exercise, self.variant, case)
+        self.layout = Layout.of(task, case)
         self.arena = Memfds(*self.layout.bytes(count))
-        self.sets = GradedBufferSets(self.arena, self.exercise, self.variant, case, count)
+        self.sets = GradedBufferSets(self.arena, task, case, count)
         self.own = oracle.load(self.exercise.oracle).own
 
     def tensors(self, number: int) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
@@ -169,7 +168,7 @@ def test_what_is_read_and_written_or_lies_in_host_memory_is_refused():
     variant = exercise.variants["cuda"]
     case = Case((("rows", 4), ("cols", 5)), "float32", 7)
     with pytest.raises(ValueError, match="in host memory can't be timed"):
-        Layout.of(exercise, variant, case)
+        Layout.of(Task(exercise, variant), case)
 
 
 def test_as_many_sets_as_fit():

@@ -99,11 +99,11 @@ def session(folder: Path, device: DeviceName, sandbox: Sandbox) -> Session:
 
 
 def timed_case(exercise, variant, count: int = COUNT) -> Case:
-    return fixed_case(exercise, variant, {"n": count, "dtype": "float32"}, 7)
+    return fixed_case(Task(exercise, variant), {"n": count, "dtype": "float32"}, 7)
 
 
 def planned_by(opened_session: Session, cheat: Cheat) -> Planned:
-    return opened_session.stopwatch.planned(cheat.exercise, cheat.variant)
+    return opened_session.stopwatch.planned(cheat.task)
 
 
 # --- without a GPU --------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def test_every_line_of_how_clocks_are_cheated_has_a_file() -> None:
 
 @pytest.mark.parametrize("cheat", ids(CHEATS, needs_emulator))
 def test_by_plan_it_gets_its_status(cheat: Cheat, opened: Open) -> None:
-    part = check_part(opened(cheat), Task(cheat.exercise, cheat.variant), *PART)
+    part = check_part(opened(cheat), cheat.task, *PART)
     assert part.status in cheat.by_plan, part
 
 
@@ -125,7 +125,7 @@ def test_by_plan_it_gets_its_status(cheat: Cheat, opened: Open) -> None:
 def test_the_clock_is_given_a_plan_of_it(cheat: Cheat, opened: Open) -> None:
     planned = planned_by(opened(cheat), cheat)
     case = timed_case(cheat.exercise, cheat.variant)
-    arguments = Layout.of(cheat.exercise, cheat.variant, case).arguments(0)
+    arguments = Layout.of(cheat.task, case).arguments(0)
     assert planned.plans.documents(case, arguments)
 
 
@@ -133,7 +133,7 @@ def test_the_clock_is_given_a_plan_of_it(cheat: Cheat, opened: Open) -> None:
 def test_what_has_no_plan_is_not_timed(cheat: Cheat, opened: Open) -> None:
     planned = planned_by(opened(cheat), cheat)
     case = timed_case(cheat.exercise, cheat.variant)
-    arguments = Layout.of(cheat.exercise, cheat.variant, case).arguments(0)
+    arguments = Layout.of(cheat.task, case).arguments(0)
     with pytest.raises(TimingFailed) as caught:
         planned.plans.documents(case, arguments)
     assert caught.value.status is Status.not_measured
@@ -166,7 +166,7 @@ def test_a_launch_overlaps_only_one_of_its_own_call_and_stream(
     monkeypatch.setattr(gpu_encoding._Encoder, "_launched", seen)
     planned = planned_by(opened(cheat), cheat)
     case = timed_case(cheat.exercise, cheat.variant)
-    arguments = Layout.of(cheat.exercise, cheat.variant, case).arguments(0)
+    arguments = Layout.of(cheat.task, case).arguments(0)
     assert len(planned.plans.documents(case, arguments)) == 1
     assert found == overlapping
 
@@ -184,7 +184,7 @@ def honest(shared_sandbox: Sandbox) -> Iterator[Callable[[Cheat], Replays]]:
         def of(cheat: Cheat) -> Replays:
             exercise, variant = cheat.exercise, cheat.variant
             if variant.file not in begun:
-                planned = reference.stopwatch.planned(exercise, variant)
+                planned = reference.stopwatch.planned(Task(exercise, variant))
                 begun[variant.file] = planned.begin(timed_case(exercise, variant), stack)
                 begun[variant.file].settle()
             return begun[variant.file]
@@ -196,10 +196,10 @@ def honest(shared_sandbox: Sandbox) -> Iterator[Callable[[Cheat], Replays]]:
 @pytest.mark.parametrize("cheat", ids(FAULTY, needs_emulator))
 def test_on_a_gpu_what_is_wrong_by_plan_has_no_time(cheat: Cheat, opened: Open) -> None:
     on_gpu = opened(cheat, "cuda")
-    part = check_part(on_gpu, Task(cheat.exercise, cheat.variant), *PART)
+    part = check_part(on_gpu, cheat.task, *PART)
     assert part.status in cheat.by_plan, part
-    evidence = replace(on_gpu.blank_evidence(Task(cheat.exercise, cheat.variant)), parts=(part,))
-    assert measure(on_gpu, Task(cheat.exercise, cheat.variant), evidence).performance is None
+    evidence = replace(on_gpu.blank_evidence(cheat.task), parts=(part,))
+    assert measure(on_gpu, cheat.task, evidence).performance is None
 
 
 @pytest.mark.gpu

@@ -72,7 +72,7 @@ def of_silu(variant: Variant) -> dict[str, Exercise]:
 
 def case_of(variant: Variant) -> Case:
     assert variant.performance is not None and variant.performance.case is not None
-    return fixed_case(SILU, variant, variant.performance.case, 7)
+    return fixed_case(Task(SILU, variant), variant.performance.case, 7)
 
 
 # --- documents ------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_plans_are_made_before_a_worker_is_there_and_tuned_before_it_is_timed(mo
     class Source:
         def documents(self, case: Case, arguments: Sequence) -> Sequence[bytes]:
             order.append("documents")
-            assert arguments == Layout.of(SILU, variant, case).arguments(0)
+            assert arguments == Layout.of(Task(SILU, variant), case).arguments(0)
             return [b"a"]
 
     class Standing:
@@ -160,7 +160,7 @@ def test_plans_are_made_before_a_worker_is_there_and_tuned_before_it_is_timed(mo
 def test_a_session_plans_what_is_timed_without_a_gpu(shared_sandbox, tmp_path, source, count):
     variant = with_a_case("triton")
     (tmp_path / "silu.py").write_text(source)
-    arguments = Layout.of(SILU, variant, case_of(variant)).arguments(0)
+    arguments = Layout.of(Task(SILU, variant), case_of(variant)).arguments(0)
     exercises = of_silu(variant)
     with Session(tmp_path, exercises, Options(device="cpu"), sandbox=shared_sandbox) as session:
         plans = session.runners.plans_of(Task(exercises["silu"], variant))
@@ -175,7 +175,7 @@ def test_what_was_prepared_is_not_planned_again(monkeypatch):
     monkeypatch.setattr(gpu, "document", lambda _, case, *__: made.append(case) or b"one")
     planned = Planned(sandbox("cuda"), Task(SILU, variant), FromPlans(plans))
     planned.prepare(case_of(variant))
-    arguments = Layout.of(SILU, variant, case_of(variant)).arguments(0)
+    arguments = Layout.of(Task(SILU, variant), case_of(variant)).arguments(0)
     assert planned.plans.documents(case_of(variant), arguments) == [b"one"]
     assert made == [case_of(variant)]
 
@@ -205,7 +205,7 @@ def test_how_a_timing_fails_is_its_evidence(watch, monkeypatch, error, status, t
         raise error
 
     monkeypatch.setattr(submission, "measure", fails)
-    seen = watch.time(SILU, with_a_case("triton"))
+    seen = watch.time(Task(SILU, with_a_case("triton")))
     assert seen.status is status and told in seen.reason
 
 
@@ -214,7 +214,7 @@ def test_plans_are_made_before_the_gpu_is_taken(watch, monkeypatch):
     monkeypatch.setattr(gpu, "document", lambda *_: order.append("planned") or b"one")
     monkeypatch.setattr(submission, "measure", lambda *_, **__: order.append("measured"))
 
-    watch.time(SILU, with_a_case("triton"))
+    watch.time(Task(SILU, with_a_case("triton")))
     # Of the spec's case, and of the one beside it.
     assert order == ["planned", "planned", "measured"]
 
@@ -223,7 +223,7 @@ def test_what_has_no_plan_takes_no_gpu(watch, monkeypatch):
     broken = lambda *_: BROKEN  # noqa: E731
     monkeypatch.setattr(gpu, "document", broken)
     monkeypatch.setattr(submission, "measure", lambda *_, **__: pytest.fail("it was taken"))
-    seen = watch.time(SILU, with_a_case("triton"))
+    seen = watch.time(Task(SILU, with_a_case("triton")))
     assert (seen.status, seen.reason) == (Status.compile_error, "too many registers")
 
 
@@ -231,7 +231,7 @@ def test_the_staffs_solution_is_no_candidate_unless_it_is_asked_for(watch, monke
     asked: list[dict] = []
     monkeypatch.setattr(submission, "measure", lambda *_, **more: asked.append(more))
     variant = with_a_case("triton")
-    watch.time(SILU, variant)
+    watch.time(Task(SILU, variant))
     [given] = asked
     assert "_staff" not in vars(watch)  # no sandbox, no runner
     monkeypatch.setattr(SILU, "_reference", ROOT / "nowhere")
@@ -269,7 +269,7 @@ def test_without_a_compiler_for_the_gpu_it_is_not_measured(monkeypatch):
 def timed_on_the_gpu(folder, variant: Variant) -> PerformanceEvidence:
     exercises = of_silu(variant)
     with Session(folder, exercises, Options(device="cuda")) as session:
-        return session.stopwatch.time(exercises["silu"], variant)
+        return session.stopwatch.time(Task(exercises["silu"], variant))
 
 
 @pytest.mark.gpu

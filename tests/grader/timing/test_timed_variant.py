@@ -124,7 +124,7 @@ def of_case(
     """One case measured."""
     given, reference = options.pop("given", variant.timed.case), options.pop("reference", None)
     made: Any = Made(candidate, variant, device=device, order=options.pop("order", None))
-    case = fixed_case(ROWS, variant, given, 7)
+    case = fixed_case(Task(ROWS, variant), given, 7)
     with Baselines(sandbox(device), made.sandbox, made.task, [case], reference) as baselines:
         return timed_variant.measure_case(made, baselines, case, Options(**options))
 

@@ -134,7 +134,7 @@ def test_an_entry_is_planned_the_same(plans: Both, entry: str) -> None:
 
 
 def test_a_refused_launch_whose_error_was_taken_is_told_by_both(plans: Both) -> None:
-    case = fixed_case(SPECS["silu"], SPECS["silu"].variants["cuda"], {"n": 256}, 7)
+    case = fixed_case(Task(SPECS["silu"], SPECS["silu"].variants["cuda"]), {"n": 256}, 7)
     for said in plans.plans("takes_the_error", given(PARAMETERS["takes_the_error"])):
         assert said.plan is not None
         told = unanswered(case, said.plan)
@@ -178,8 +178,8 @@ def test_a_files_solutions_are_planned_the_same(sandbox: Sandbox, path: Path) ->
     for task in tasks:
         exercise, variant = task.exercise, task.variant
         size = next(iter(exercise.sizes))
-        case = Space(exercise, variant, variant.dtypes[0], size, seed=5).edges()[-1]
-        arguments = inputs.blank(exercise, variant, case)
+        case = Space(Task(exercise, variant), variant.dtypes[0], size, seed=5).edges()[-1]
+        arguments = inputs.blank(Task(exercise, variant), case)
         given = arguments.arguments(arena.described(arguments.slots))
         found: list[Any] = []
         for program in programs:

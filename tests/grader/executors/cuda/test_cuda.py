@@ -167,7 +167,7 @@ def test_a_case_that_fails_again_is_planned_by_the_process_at_hand(tmp_path) -> 
     source = (ROOT / "reference" / "silu.cu").read_text()
     assert "expf(-x)" in source
     (tmp_path / "silu.cu").write_text(source.replace("expf(-x)", "expf(x)"))
-    case = Space(SILU, SILU.variants["cuda"], "float32", "ragged", 7).edges()[0]
+    case = Space(Task(SILU, SILU.variants["cuda"]), "float32", "ragged", 7).edges()[0]
     with Session(tmp_path, SPECS, OPTIONS) as session:
         runner = session.runners.planned_native(Task(SILU, SILU.variants["cuda"]))
         processes = set()
@@ -180,7 +180,7 @@ def test_a_case_that_fails_again_is_planned_by_the_process_at_hand(tmp_path) -> 
 def test_a_plan_does_not_depend_on_the_ones_before(tmp_path) -> None:
     """What host code keeps in variables is as in a fresh process; the process itself is kept."""
     source = (ROOT / "reference" / "silu.cu").read_text()
-    cases = Space(SILU, SILU.variants["cuda"], "float32", "ragged", 7).edges()[:6]
+    cases = Space(Task(SILU, SILU.variants["cuda"]), "float32", "ragged", 7).edges()[:6]
     for text, keeps_process in ((source, True), (COUNTING, False)):
         (tmp_path / "silu.cu").write_text(text)
         with Session(tmp_path, SPECS, OPTIONS) as session:
@@ -374,7 +374,7 @@ def test_a_case_that_the_emulator_has_no_room_for_is_not_measured(tmp_path) -> N
     exercise = SPECS["silu"]
     variant = exercise.variants["cuda"]
     with Session(tmp_path, SPECS, OPTIONS) as session:
-        case = fixed_case(exercise, variant, {"n": 60_000_000, "dtype": "float32"}, 7)
+        case = fixed_case(Task(exercise, variant), {"n": 60_000_000, "dtype": "float32"}, 7)
         part = check_case(session, Task(exercise, variant), case)
     assert part.status is Status.not_measured
     assert "has 760 MiB for a case's tensors" in str(part), part

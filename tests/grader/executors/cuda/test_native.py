@@ -262,7 +262,7 @@ def test_reading_an_output_first_has_a_hint_of_its_own(answers, memory, hint):
     text = f"4 bytes at offset 0 of {memory}, which has 64 bytes"
     finding = report.Finding("uninitialised_read", block=(0, 0, 0), thread=(0, 0, 0), text=text)
     task = answers.task
-    case = fixed_case(task.exercise, task.variant, {"n": 16, "dtype": "float32"}, 0)
+    case = fixed_case(task, {"n": 16, "dtype": "float32"}, 0)
     result = answers.from_report(case, report.Report(findings=(finding,)))
     assert result.status is Status.uninitialised_read
     assert hint in result.hint

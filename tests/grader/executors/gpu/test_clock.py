@@ -32,7 +32,7 @@ pytestmark = NEEDS_COMPILER
 SILU = load_all()["silu"]
 VARIANT = SILU.variants["triton"]
 N = 4000
-CASE: Case = fixed_case(SILU, VARIANT, {"n": N, "dtype": "float32"}, 7)
+CASE: Case = fixed_case(Task(SILU, VARIANT), {"n": N, "dtype": "float32"}, 7)
 KERNELS = """
 #include <cmath>
 extern "C" {
@@ -138,7 +138,7 @@ def test_an_executor_begins_by_itself_and_has_nothing_of_a_variant(
     assert worker_module.is_readable(executor.worker._requests, 20.0)  # nobody has waited for it
     executor.wait()
     with pytest.raises(TimingFailed, match="there is no plan"):
-        executor.ungraded(Layout.of(SILU, VARIANT, CASE)).seconds()
+        executor.ungraded(Layout.of(Task(SILU, VARIANT), CASE)).seconds()
     replays = candidate.begin(CASE, opened, executor=executor)
     assert replays.settle() > 0 and replays._worker is executor.worker
 
@@ -146,7 +146,7 @@ def test_an_executor_begins_by_itself_and_has_nothing_of_a_variant(
 def test_a_shared_executor_serves_several_cases_and_is_replaced_when_it_died(
     sandbox: Sandbox, opened, cubin: bytes
 ) -> None:
-    other = fixed_case(SILU, VARIANT, {"n": 2 * N, "dtype": "float32"}, 7)
+    other = fixed_case(Task(SILU, VARIANT), {"n": 2 * N, "dtype": "float32"}, 7)
     with contenders.SharedExecutor(Task(SILU, VARIANT), [CASE, other]) as shared:
         candidates = [
             replace(planned(sandbox, Documents(cubin, count=count)), shared=shared)
@@ -167,8 +167,8 @@ def test_a_shared_executor_serves_several_cases_and_is_replaced_when_it_died(
 def test_a_worker_with_room_for_a_large_case_has_no_more_sets_for_a_small_one(
     sandbox: Sandbox, opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    large = fixed_case(SILU, VARIANT, {"n": 8 * N, "dtype": "float32"}, 7)
-    layouts = [Layout.of(SILU, VARIANT, case) for case in (CASE, large)]
+    large = fixed_case(Task(SILU, VARIANT), {"n": 8 * N, "dtype": "float32"}, 7)
+    layouts = [Layout.of(Task(SILU, VARIANT), case) for case in (CASE, large)]
     monkeypatch.setattr(contenders, "ENOUGH_BYTES", 9 * sum(layouts[0].lengths))
     counts = []
     for served in (layouts[:1], layouts):
@@ -190,7 +190,7 @@ def test_the_reference_s_executor_serves_all_cases(sandbox: Sandbox, opened, cub
 def test_an_executor_that_has_no_memory_is_not_measured(
     sandbox, opened, cubin: bytes, gpu: FakeGpu, tmp_path: Path
 ) -> None:
-    layout = Layout.of(SILU, VARIANT, CASE)
+    layout = Layout.of(Task(SILU, VARIANT), CASE)
     program = executors.held_program(sandbox)
     replays = contenders.start(sandbox, program, "", [layout], opened).ungraded(layout)
     arguments = layout.arguments(0)

@@ -97,11 +97,11 @@ def test_the_file_has_the_documents_that_a_session_would_make(name: str):
         plans = session.runners.plans_of(task)
         for part in planned.parts:
             assert part.cases
-            space = Space(exercise, variant, part.dtype, part.size_class, session.seed)
+            space = Space(Task(exercise, variant), part.dtype, part.size_class, session.seed)
             cases = {str(case): case for case in space.edges()}
             for each in part.cases[:2]:
                 case = cases[each.case]
-                values = inputs.make(exercise, variant, case)
+                values = inputs.make(Task(exercise, variant), case)
                 size = arena.required_bytes(values.slots)
                 with arena.Arena(size, size) as memory:  # as a runner places them
                     placed = memory.place(values.slots)
@@ -115,7 +115,7 @@ def test_the_file_has_the_documents_that_a_session_would_make(name: str):
         timed = cases_of(task, session.seed) if variant.is_graded_on_speed else []
         for each, case in list(zip(planned.timed, timed, strict=True))[:2]:
             assert each.case == str(case)
-            arguments = Layout.of(exercise, variant, case).arguments(0)
+            arguments = Layout.of(Task(exercise, variant), case).arguments(0)
             documents = FromPlans(plans).documents(case, arguments)
             kept = [_steps(made.documents[number], task) for number in each.documents]
             assert [_steps(document, task) for document in documents] == kept
@@ -167,7 +167,7 @@ def test_what_is_timed_travels_from_the_process_that_checks_it(silu: Bundle):
     with Session(REFERENCE, EXERCISES, Options(device="cpu")) as session:
         data = plan_files.plans_to_time(session, task)
     given = task.variant.performance.every_case[0]
-    case = fixed_case(task.exercise, task.variant, given, 2026)
+    case = fixed_case(task, given, 2026)
     documents = plan_files.documents_of(data).documents(case, ())
     assert documents == [silu.documents[n] for n in silu.variants[0].timed[0].documents]
     other = replace(case, seed=7)
@@ -369,8 +369,8 @@ def without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict]:
     """`run` where executor and clock are ours; what they were given, and how they answer."""
     what: dict[str, Any] = {"is_right": True, "documents": [], "timed": []}
 
-    def time(self, exercise, variant, waiting=None, documents=None) -> PerformanceEvidence:
-        for case in cases_of(Task(exercise, variant), 2026):
+    def time(self, task, waiting=None, documents=None) -> PerformanceEvidence:
+        for case in cases_of(task, 2026):
             try:
                 what["timed"] += documents.documents(case, ())
             except TimingFailed as failed:

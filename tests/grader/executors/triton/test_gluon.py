@@ -99,7 +99,7 @@ def encoded(session: Session, exercise: str, variant: str, asked: Case) -> tuple
     """A case of the expert's: its plan, and as the executor on a GPU takes it."""
     task = Task(SPECS[exercise], SPECS[exercise].variants[variant])
     plans = session.runners.plans_of(task)
-    blank = inputs.blank(task.exercise, task.variant, asked)
+    blank = inputs.blank(task, asked)
     planned = plans.planned(asked, blank.arguments(described(blank.slots)))
     assert not isinstance(planned, CaseResult), planned
     document = gpu.document(plans, asked, planned, timed=True)
@@ -111,7 +111,7 @@ def measured(exercise: str, variant: str) -> list[Case]:
     """The cases that a variant's speed is measured on."""
     asked = SPECS[exercise].variants[variant]
     given = asked.performance.every_case
-    return [fixed_case(SPECS[exercise], asked, each, seed=7) for each in given]
+    return [fixed_case(Task(SPECS[exercise], asked), each, seed=7) for each in given]
 
 
 @pytest.fixture(scope="module")

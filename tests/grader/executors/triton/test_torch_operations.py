@@ -20,7 +20,7 @@ def test_a_product_reads_nothing_of_what_lies_between_padded_rows(dtype, cols):
     """It is NaN there. With an odd number of columns torch's own product reads it, on some CPUs."""
     (task,) = selected(EXERCISES, ["gemm/torch_v0"])
     text = f"M=33 N=125 K={cols} dtype={dtype} a.layout=row_padded b.layout=row_padded seed=7"
-    case = parse(text, task.exercise, task.variant, 7)
+    case = parse(text, task, 7)
     with Session(ROOT / "reference", EXERCISES, Options(device="cpu")) as session:
         part = check_case(session, task, case)
     assert part.status is Status.passed, part.failures

@@ -40,7 +40,7 @@ def look(
     """A variant's kernels for a case, and what the first of them shows."""
     (task,) = selected(exercises(), [name])
     text = case or CASES[task.exercise.name]
-    chosen = parse(text, task.exercise, task.variant, 1, is_run=False)
+    chosen = parse(text, task, 1, is_run=False)
     with session_of(folder, sandbox) as session, open_compilers(session, task) as compilers:
         made = inspect(session, compilers, task, chosen, configuration)
         return made, findings(made.kernels[0], compilers)

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from grader.executors.cuda import cuda_build
-from grader.instruments.inspect import device_code, tools
+from grader.instruments.inspect import compiling, device_code
 from grader.instruments.inspect.compiling import NotCompiled
 from grader.sandbox import Sandbox
 from tests.grader.instruments.inspect.looking import CudaFile, at, kinds, look
 
 pytestmark = [
     pytest.mark.skipif(bool(cuda_build.why_not("emulator")), reason=cuda_build.why_not("emulator")),
-    pytest.mark.skipif(tools.nvcc() is None, reason=tools.NO_NVCC),
+    pytest.mark.skipif(compiling.nvcc() is None, reason=compiling.NO_NVCC),
 ]
 
 HEAD = "#include <cuda_fp16.h>\n#include <cuda_pipeline.h>\n#include <mma.h>\n"
@@ -91,7 +91,7 @@ def test_loads_are_as_wide_as_the_types_in_the_source(compiled: CudaFile):
     (load, store) = at(found, body_of("plain"))
     assert load.text == (
         "1 load of 4 bytes for each thread (LDG.E). "
-        "A float4 has 16, where its address is a multiple of 16."
+        "A float4 is 16 bytes at once, where its address is a multiple of 16."
     )
     assert store.text.startswith("1 store of 4 bytes for each thread (STG.E)")
     _, found = compiled.look("by_four")
@@ -199,7 +199,7 @@ def test_what_nvcc_refuses_is_a_line_of_the_file(native: Sandbox):
 def test_without_nvcc_one_line_says_what_to_install(
     native: Sandbox, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(tools, "nvcc", lambda: None)
+    monkeypatch.setattr(compiling, "nvcc", lambda: None)
     with pytest.raises(NotCompiled) as error:
         device_code.compile_file(native, native.hold("silu.cu", b"int x;\n"))
     assert "pip install 'warpgrade[cuda]'" in str(error.value)

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.inspect_solutions import CUOBJDUMP, cannot, differences, usage_of, without_reserved
 from grader.cases import parse
 from grader.grading.session import Options, Session, selected
-from grader.instruments.inspect import listing, page, tools
+from grader.instruments.inspect import compiling, listing, page
 from grader.instruments.inspect.findings import findings
 from grader.instruments.inspect.kernels import inspect, open_compilers
 from grader.sandbox import Sandbox
@@ -31,11 +31,11 @@ def test_solutions_are_inspected_and_use_what_cuobjdump_says(name: str, shared_s
         assert list(differences(session, task)) == []
 
 
-@pytest.mark.skipif(tools.nvcc() is None, reason=tools.NO_NVCC)
+@pytest.mark.skipif(compiling.nvcc() is None, reason=compiling.NO_NVCC)
 def test_the_code_of_a_lab_stands_beside_the_lines_of_each_of_its_files(shared_sandbox: Sandbox):
     course = Course(ROOT / "tests" / "lab_course")
     (task,) = selected(course.exercises, ["scale"])
-    case = parse("n=300 dtype=float32 seed=1", task.exercise, task.variant, 1, is_run=False)
+    case = parse("n=300 dtype=float32 seed=1", task, 1, is_run=False)
     options = Options(device="cpu", keeps_builds=False)
     with (
         Session(course.reference, course.exercises, options, sandbox=shared_sandbox) as session,
@@ -59,7 +59,7 @@ def test_the_code_of_a_lab_stands_beside_the_lines_of_each_of_its_files(shared_s
 
 
 @needs_cuobjdump
-@pytest.mark.skipif(tools.nvcc() is None, reason=tools.NO_NVCC)
+@pytest.mark.skipif(compiling.nvcc() is None, reason=compiling.NO_NVCC)
 def test_kernels_that_call_spill_and_share_use_what_cuobjdump_says(
     shared_sandbox: Sandbox,
 ):

@@ -10,7 +10,7 @@ import zlib
 import pytest
 
 from grader.executors.cuda.joining import Joined
-from grader.instruments.inspect import compiling, divergence, llvm, mlir, ptx, sass
+from grader.instruments.inspect import compiling, divergence, ptx, sass, statements
 from grader.instruments.inspect.accesses import accesses, blocks
 from grader.instruments.inspect.device_code import CudaCode
 from grader.instruments.inspect.statements import Files, Place, Statement
@@ -55,7 +55,7 @@ module {{
 #loc5 = loc(callsite(#loc2 at #loc3))
 #loc6 = loc(callsite(#loc1 at #loc3))
 """
-    read = mlir.read(text, FILES)
+    read = statements.read_mlir(text, FILES)
     assert lines_of(read) == [None, 7, 20, 7, None]
     assert not any("loc(" in each.text for each in read)
 
@@ -72,7 +72,7 @@ def test_llvm_names_the_innermost_line_of_the_submission():
 !6 = distinct !DISubprogram(name: "sum", scope: !2, file: !2, line: 5)
 !7 = !DILocation(line: 50, column: 3, scope: !6, inlinedAt: !5)
 """
-    read = llvm.read(text, FILES)
+    read = statements.read_llvm(text, FILES)
     assert lines_of(read)[1:3] == [9, 9] and "!dbg" not in read[1].text
 
 
@@ -249,7 +249,7 @@ def test_an_answer_that_unpacks_to_too_much_is_not_read():
 )
 def test_text_that_is_none_of_a_compilers_is_read_without_an_error(text: str):
     program = ptx.read(text, FILES)
-    for read in (mlir.read, llvm.read):
+    for read in (statements.read_mlir, statements.read_llvm):
         assert all(each.place is None for each in read(text, FILES))
     assert sass.read(text, "k", FILES, program) == []
     assert ptx.loops(program.instructions) == []
@@ -257,7 +257,7 @@ def test_text_that_is_none_of_a_compilers_is_read_without_an_error(text: str):
 
 def test_locations_that_lead_to_themselves_end():
     text = "%0 = x loc(#loc1)\n#loc1 = loc(callsite(#loc2 at #loc1))\n#loc2 = loc(fused[#loc1])"
-    assert lines_of(mlir.read(text, FILES)) == [None]
+    assert lines_of(statements.read_mlir(text, FILES)) == [None]
 
 
 # --- names of kernels -----------------------------------------------------------------------------

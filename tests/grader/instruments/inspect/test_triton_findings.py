@@ -136,7 +136,7 @@ def shown(shared_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> 
         "\n    ".join(launches) + LAUNCHES,
     )
     (task,) = selected(exercises(), ["silu/triton"])
-    case = parse("n=4096 dtype=float32", task.exercise, task.variant, 1, is_run=False)
+    case = parse("n=4096 dtype=float32", task, 1, is_run=False)
     with session_of(folder, shared_sandbox) as session, open_compilers(session, task) as compilers:
         yield Shown(inspect(session, compilers, task, case), compilers)
 

@@ -27,7 +27,7 @@ class Drawing:
     def run(self, name: str, case: str = "", is_given: bool = True) -> Run:
         """A variant's run on a case."""
         (task,) = selected(self.session.exercises, [name])
-        return traced(self.session, task, parse(case, task.exercise, task.variant, 1), is_given)
+        return traced(self.session, task, parse(case, task, 1), is_given)
 
 
 @pytest.fixture(scope="package")

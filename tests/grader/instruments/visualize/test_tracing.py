@@ -126,5 +126,5 @@ def test_what_cannot_be_drawn_is_said(drawing: Drawing, rungs: list[Run]):
 
 def test_a_case_is_made_smaller_by_its_largest_size():
     (task,) = selected(load_all(), ["transpose/cuda_v1"])
-    case = parse("rows=256 cols=512", task.exercise, task.variant, 1)
+    case = parse("rows=256 cols=512", task, 1)
     assert shrunk(task, case, 8192).sizes == (("rows", 64), ("cols", 64))

@@ -294,5 +294,5 @@ def test_planner_and_grader_name_a_configuration_alike(planning, tmp_path, text)
     made = planning.plan(tmp_path, text, PAIR)
     known = plan.read(json.dumps(made), [ALLOCATION] * len(PAIR))
 
-    names = [tuned.key_of(each) for each in made["specialisations"]]
+    names = [tuned.digest(each) for each in made["specialisations"]]
     assert names == [each.key for each in known.specialisations]

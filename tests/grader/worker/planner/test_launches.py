@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from grader.worker.compile.tuned import key_of
+from grader.worker.compile.tuned import digest
 
 from .planning import steps, tensor
 
@@ -213,11 +213,11 @@ def test_autotune_tries_each_configuration_once_and_takes_the_first(planning, tm
     assert [each["trial"] for each in steps(plan, "launch", call=1)] == [-1]
     assert steps(plan, "fill")
 
-    without = planning.plan(tmp_path, text, PAIR, passed_over=[key_of(plan["specialisations"][0])])
+    without = planning.plan(tmp_path, text, PAIR, passed_over=[digest(plan["specialisations"][0])])
     assert blocks(without) == [32, 64, 128, 64]
     assert blocks(without, call=1) == [64]
 
-    keys = [key_of(each) for each in plan["specialisations"]]
+    keys = [digest(each) for each in plan["specialisations"]]
     assert blocks(planning.plan(tmp_path, text, PAIR, passed_over=keys))[-1] == 32
 
 

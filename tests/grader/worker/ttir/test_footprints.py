@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.worker.ttir import footprints
+from grader.worker.ttir import counters
 from grader.worker.ttir.counters import Counters
 
 from .launches import BASE, access, argument, observe
@@ -38,10 +38,10 @@ def test_a_part_of_a_sector_is_no_more_than_what_is_moved():
 
 
 def test_what_does_not_fit_is_what_is_moved(monkeypatch):
-    monkeypatch.setattr(footprints, "COMPACT_AT", 4)
+    monkeypatch.setattr(counters, "COMPACT_AT", 4)
     load = blocks("load")
     assert largest(load, load) == (2 * 4 * BLOCK, 4 * BLOCK)
-    monkeypatch.setattr(footprints, "MAX_KEYS", 4)
+    monkeypatch.setattr(counters, "MAX_KEYS", 4)
     assert largest(load, load) == (2 * 4 * BLOCK, 2 * 4 * BLOCK)
-    monkeypatch.setattr(footprints, "MAX_PROGRAMS", 2)
+    monkeypatch.setattr(counters, "MAX_PROGRAMS", 2)
     assert largest(load, load) == (2 * 4 * BLOCK, 2 * 4 * BLOCK)
