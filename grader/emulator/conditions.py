@@ -3,9 +3,9 @@
 A file that tests a macro which only one of them defines could have one kernel for the emulator and
 another for the GPU. A condition on a macro that the file has defined itself, not under a condition,
 is the same for both. So is an include guard, a default for a limit such as FLT_MAX, a condition
-that no compiler finds true, and one that decides nothing but macros that nothing uses. Both
-compilers define the same architecture for device code, so that its functions, and macros and
-functions that only these use, may depend on it. So may functions for host and device: each of
+that no compiler finds true, and one that decides nothing but an `#error`, or macros that nothing
+uses. Both compilers define the same architecture for device code, so that its functions, and macros
+and functions that only these use, may depend on it. So may functions for host and device: each of
 nvcc's two passes takes its own branch, and so do the two objects that the emulator makes of such a
 file (`for_host`).
 """
@@ -26,6 +26,7 @@ from .tokens import Source, opening, read
 
 _TESTS = frozenset({"if", "ifdef", "ifndef", "elif", "elifdef", "elifndef"})
 _BETWEEN = _TESTS | {"else", "endif"}
+_MACROS = {"define", "error", "warning"}  # what a conditional may have that decides no code
 # Names that compilers, CUDA's headers or the emulator's headers define.
 _OF_COMPILERS = re.compile(
     r"__\w*|_[A-Z]\w*|CUDA\w*|cuda[A-Z]\w*|NV_?\w*|CUB_\w*|CCCL_\w*|THRUST_\w*"
@@ -338,7 +339,7 @@ def _deciding_nothing(
             outside = (*directives[:begin], *directives[number + 1 :])
             used = code.union(token.text for other in outside for token in other.tokens)
             made = _made_by(group, functions) if "##" not in used else None
-            if made is None or begin <= last_include or made & used:
+            if made is None or made & used or (made and begin <= last_include):
                 continue
             if not any(map(_OF_COMPILERS.fullmatch, made)):
                 nothing.update(group)
@@ -346,11 +347,14 @@ def _deciding_nothing(
 
 
 def _made_by(group: Sequence[Directive], functions: _Functions) -> set[str] | None:
-    """The names that a conditional of nothing but macros, or nothing but `functions`, makes."""
+    """The names that a conditional of nothing but macros, or nothing but `functions`, makes.
+
+    One of nothing but `#error` makes none: the file has the same kernels, or can't be compiled.
+    """
     at, end = group[0].before, group[-1].before
     if at == end:
         made = {each.macro for each in group} - {""}
-        return made if {each.name for each in group} <= _BETWEEN | {"define"} else None
+        return made if {each.name for each in group} <= _BETWEEN | _MACROS else None
     made, between = set(), {at}
     while at in functions and at < end:
         name, at = functions[at]
