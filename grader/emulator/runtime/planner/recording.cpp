@@ -395,7 +395,8 @@ void freed(const void* p, Address pc, const cudaStream_t* stream) {
     plan::remove_managed(p);
     for (std::size_t i = current.buffers.size(); i-- > 0;) {
         Buffer& each = current.buffers[i];
-        if (!each.is_allocated() || each.low != reinterpret_cast<Address>(p)) continue;
+        const bool is_there = each.is_allocated() && !each.freed;  // pinned memory may never be
+        if (!is_there || each.low != reinterpret_cast<Address>(p)) continue;
         each.freed = true;
         add_step("free", "\"buffer\":" + number(i) + on_stream(stream, pc), pc);
         return;

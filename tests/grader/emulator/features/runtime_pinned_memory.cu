@@ -33,4 +33,7 @@ extern "C" void feature(int* output, int n) {
     cudaHostUnregister(registered.data());
     cudaFreeHost(next);
     cudaFreeHost(numbers);
+    int* unused;  // where memory was that a kernel had
+    cudaMallocHost(&unused, n * sizeof(int));
+    cudaFreeHost(unused);
 }
