@@ -52,7 +52,8 @@ __HIP_DEVICE_COMPILE__ __INTELLISENSE__
 _ALIKE = frozenset((_ALIKE_TEXT + _NEITHER_TEXT).split())
 # True of every nvcc that knows C++17, which is 11.0 and later, and of the emulator's headers.
 _NOT_OLD = re.compile(
-    r"(?:CUDA|CUDART)_VERSION>=(?:\d{1,4}|10\d{3}|11000)|__CUDACC_VER_MAJOR__>=(?:\d|1[01])"
+    r"(?:^|(?<=[(&|] ))(?:(?:CUDA|CUDART)_VERSION > ?= (?:\d{1,4}|10\d{3}|11000)"
+    r"|__CUDACC_VER_MAJOR__ > ?= (?:\d|1[01]))(?=$| [)&|])"
 )
 _DEFINED = re.compile(r"defined (?:\( )?(\w+) (?:\) )?")
 MOST_CHARACTERS = 200  # of a macro's name
@@ -129,7 +130,7 @@ def find(source: Source) -> list[Condition]:
             own.add(each.macro)
         if is_guard or each in decides_nothing or _is_never_true(each, every):
             continue
-        if _NOT_OLD.fullmatch("".join(token.text for token in each.tokens)) or _is_alike(each):
+        if _is_alike(each):
             continue
         for name in _tested(each, made_of):
             in_device_code = each in for_device or any(
@@ -269,7 +270,10 @@ def _is_guard(lines: Sequence[Directive]) -> bool:
 def _tested(directive: Directive, made_of: Mapping[str, set[str]]) -> Iterator[str]:
     """The macros that decide a test, also through the file's own: `#define ARCH __CUDA_ARCH__`."""
     if directive.name in _TESTS:
-        names = (token.text for token in directive.tokens if token.kind == "name")
+        asked = _NOT_OLD.sub("", " ".join(token.text for token in directive.tokens)).split()
+        names = (
+            each.text for each in directive.tokens if each.kind == "name" and each.text in asked
+        )
         reached = (word for name in names for word in _reached(name, made_of))
         yield from dict.fromkeys(word for word in reached if word not in _OF_TESTS)
 

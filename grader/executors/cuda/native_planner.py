@@ -168,7 +168,7 @@ class NativePlanner(Plans):
         return made
 
     def _ended(self, result: CaseResult, read_at: int) -> CaseResult:
-        """The result of host code that gave no plan, by the line at which it read results, if any."""
+        """The result of host code that gave no plan, with the line at which it read results."""
         if not read_at or result.status is not Status.crashed:
             return result
         place = f"{self.task.variant.file}:{read_at}"
