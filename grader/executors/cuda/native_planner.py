@@ -153,27 +153,20 @@ class NativePlanner(Plans):
         if isinstance(answer, Death):
             self.planner = None
             read = _HOST_READS.search(untrusted.clean(answer.log))
-            return self._ended(self.answers.from_death(case, answer), int(read[1]) if read else 0)
+            result = self.answers.from_death(case, answer)
+            return _with_place(result, self.task, int(read[1]) if read else 0)
         fields = untrusted.fields(answer)
         if answer.code is Code.raised and fields.get("type") == "Plan":
             return self.answers.unplannable(case, untrusted.text(fields, "message"))
         read_at = fields.get("read_at")
-        if answer.code is Code.raised and isinstance(read_at, int) and read_at:
-            return self._ended(self.answers.from_refusal(case, answer), read_at)
+        if answer.code is Code.raised and isinstance(read_at, int) and read_at != 0:
+            return _with_place(self.answers.from_refusal(case, answer), self.task, read_at)
         if answer.code is not Code.ok:
             return answer
         made = self._read(case, arguments, answer.text)
         if isinstance(made, Plan) and self.planned_report is None and not self._readable:
             self.kept.put(key, answer.text)
         return made
-
-    def _ended(self, result: CaseResult, read_at: int) -> CaseResult:
-        """The result of host code that gave no plan, with the line at which it read results."""
-        if not read_at or result.status is not Status.crashed:
-            return result
-        place = f"{self.task.variant.file}:{read_at}"
-        hint = f"{place}: {NO_RESULTS_ON_THE_HOST} {_CHECK_ELSEWHERE}"
-        return replace(result, verdict=replace(result.verdict, pattern=READS_RESULTS), hint=hint)
 
     def _read(self, case: Case, arguments: Sequence[Argument], text: str) -> Plan | CaseResult:
         """The plan that an untrusted text holds, or why it is none."""
@@ -316,3 +309,11 @@ def _empty_argument(kind: str) -> Argument:
     if kind.startswith("pointer"):
         return Argument(Kind.tensor, DType.float32, shape=(0,), strides=(1,))
     return Argument(_KIND_OF_SCALAR[kind], scalar=0)
+
+
+def _with_place(result: CaseResult, task: Task, read_at: int) -> CaseResult:
+    """The result of host code that gave no plan, with the line at which it read results."""
+    if not 0 < read_at < 10**7 or result.status is not Status.crashed:
+        return result
+    hint = f"{task.variant.file}:{read_at}: {NO_RESULTS_ON_THE_HOST} {_CHECK_ELSEWHERE}"
+    return replace(result, verdict=replace(result.verdict, pattern=READS_RESULTS), hint=hint)
