@@ -28,6 +28,7 @@ from grader.status import Status
 MAX_OWN_ERROR = 1 / 16
 RAISED = "raised"  # the pattern of an exception in host code
 RETURNED = "returned"  # the pattern of an entry that returns its result and writes nothing
+READS_RESULTS = "reads_results"  # host code ends for what it read of results, which it can't read
 LEFT_RUNNING = "left_running"  # a kernel goes on behind the end of the entry
 USED_MEMORY = "used_memory"  # it fails only where unwritten memory holds numbers instead of NaNs
 

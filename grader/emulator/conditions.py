@@ -3,9 +3,9 @@
 A file that tests a macro which only one of them defines could have one kernel for the emulator and
 another for the GPU. A condition on a macro that the file has defined itself, not under a condition,
 is the same for both. So is an include guard, a default for a limit such as FLT_MAX, a condition
-that no compiler finds true, and one that decides nothing but macros that nothing uses. Both
-compilers define the same architecture for device code, so that its functions, and macros and
-functions that only these use, may depend on it. So may functions for host and device: each of
+that no compiler finds true, and one that decides nothing but an `#error`, or macros that nothing
+uses. Both compilers define the same architecture for device code, so that its functions, and macros
+and functions that only these use, may depend on it. So may functions for host and device: each of
 nvcc's two passes takes its own branch, and so do the two objects that the emulator makes of such a
 file (`for_host`).
 """
@@ -26,6 +26,7 @@ from .tokens import Source, opening, read
 
 _TESTS = frozenset({"if", "ifdef", "ifndef", "elif", "elifdef", "elifndef"})
 _BETWEEN = _TESTS | {"else", "endif"}
+_MACROS = {"define", "error", "warning"}  # what a conditional may have that decides no code
 # Names that compilers, CUDA's headers or the emulator's headers define.
 _OF_COMPILERS = re.compile(
     r"__\w*|_[A-Z]\w*|CUDA\w*|cuda[A-Z]\w*|NV_?\w*|CUB_\w*|CCCL_\w*|THRUST_\w*"
@@ -51,7 +52,8 @@ __HIP_DEVICE_COMPILE__ __INTELLISENSE__
 _ALIKE = frozenset((_ALIKE_TEXT + _NEITHER_TEXT).split())
 # True of every nvcc that knows C++17, which is 11.0 and later, and of the emulator's headers.
 _NOT_OLD = re.compile(
-    r"(?:CUDA|CUDART)_VERSION>=(?:\d{1,4}|10\d{3}|11000)|__CUDACC_VER_MAJOR__>=(?:\d|1[01])"
+    r"(?:^|(?<=[(&|] ))(?:(?:CUDA|CUDART)_VERSION > ?= (?:\d{1,4}|10\d{3}|11000)"
+    r"|__CUDACC_VER_MAJOR__ > ?= (?:\d|1[01]))(?=$| [)&|])"
 )
 _DEFINED = re.compile(r"defined (?:\( )?(\w+) (?:\) )?")
 MOST_CHARACTERS = 200  # of a macro's name
@@ -128,7 +130,7 @@ def find(source: Source) -> list[Condition]:
             own.add(each.macro)
         if is_guard or each in decides_nothing or _is_never_true(each, every):
             continue
-        if _NOT_OLD.fullmatch("".join(token.text for token in each.tokens)) or _is_alike(each):
+        if _is_alike(each):
             continue
         for name in _tested(each, made_of):
             in_device_code = each in for_device or any(
@@ -265,7 +267,10 @@ def _is_guard(lines: Sequence[Directive]) -> bool:
 def _tested(directive: Directive, made_of: Mapping[str, set[str]]) -> Iterator[str]:
     """The macros that decide a test, also through the file's own: `#define ARCH __CUDA_ARCH__`."""
     if directive.name in _TESTS:
-        names = (token.text for token in directive.tokens if token.kind == "name")
+        asked = _NOT_OLD.sub("", " ".join(token.text for token in directive.tokens)).split()
+        names = (
+            each.text for each in directive.tokens if each.kind == "name" and each.text in asked
+        )
         reached = (word for name in names for word in _reached(name, made_of))
         yield from dict.fromkeys(word for word in reached if word not in _OF_TESTS)
 
@@ -335,7 +340,7 @@ def _deciding_nothing(
             outside = (*directives[:begin], *directives[number + 1 :])
             used = code.union(token.text for other in outside for token in other.tokens)
             made = _made_by(group, functions) if "##" not in used else None
-            if made is None or begin <= last_include or made & used:
+            if made is None or made & used or (made and begin <= last_include):
                 continue
             if not any(map(_OF_COMPILERS.fullmatch, made)):
                 nothing.update(group)
@@ -343,11 +348,14 @@ def _deciding_nothing(
 
 
 def _made_by(group: Sequence[Directive], functions: _Functions) -> set[str] | None:
-    """The names that a conditional of nothing but macros, or nothing but `functions`, makes."""
+    """The names that a conditional of nothing but macros, or nothing but `functions`, makes.
+
+    One of nothing but `#error` makes none: the file has the same kernels, or can't be compiled.
+    """
     at, end = group[0].before, group[-1].before
     if at == end:
         made = {each.macro for each in group} - {""}
-        return made if {each.name for each in group} <= _BETWEEN | {"define"} else None
+        return made if {each.name for each in group} <= _BETWEEN | _MACROS else None
     made, between = set(), {at}
     while at in functions and at < end:
         name, at = functions[at]

@@ -60,6 +60,9 @@ def rewrite(text: str, run: Run, at: int, kernels: Mapping[str, Kernel]) -> list
     code = run.tokens
     first = _callee_start(code, at)
     end = _configuration_end(code, at)
+    if at == 0 and end == len(code) - 1:  # a macro of a configuration alone
+        before = "->*::warpgrade::configuration("
+        return [Edit(code[0].start, code[0].end, before), Edit(code[end].start, code[end].end, ")")]
     if first is None or end is None or code[end + 1 : end + 2] == () or code[end + 1].text != "(":
         return Trouble(code[at].start, "a launch in a form that the emulator doesn't understand")
     callee = code[first:at]

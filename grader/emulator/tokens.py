@@ -6,8 +6,9 @@ also in macros' bodies, and unknown constructs can't hide them.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .lexer import Directive, Token, lex
 
@@ -25,7 +26,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Source:
-    """A file's code, its macros' bodies and its directives."""
+    """A file's code, its macros' bodies and its directives, which count the tokens of `code`."""
 
     text: str
     code: Run
@@ -45,7 +46,12 @@ def read(text: str) -> Source:
     """Split C++ source. Never fails: text that isn't C++ becomes tokens too, for g++ to refuse."""
     lexed = lex(text)
     macros = [Run(_joined(each.body), each.parameters) for each in lexed.directives if each.macro]
-    return Source(text, Run(_joined(lexed.tokens)), tuple(macros), tuple(lexed.directives))
+    code = Run(_joined(lexed.tokens))
+    starts = [token.start for token in code.tokens]
+    directives = (
+        replace(each, before=bisect_left(starts, each.at.start)) for each in lexed.directives
+    )
+    return Source(text, code, tuple(macros), tuple(directives))
 
 
 def _joined(tokens: Iterable[Token]) -> tuple[Token, ...]:

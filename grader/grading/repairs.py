@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from grader.cases import Case, inputs, large
-from grader.cases.compare import LEFT_RUNNING, RAISED, RETURNED, USED_MEMORY
+from grader.cases.compare import LEFT_RUNNING, RAISED, READS_RESULTS, RETURNED, USED_MEMORY
 from grader.emulator.findings import HOST_CHANGES
 from grader.evidence import SourceLine
 from grader.executors import side_by_side
@@ -155,12 +155,13 @@ def _names_its_cause(result: CaseResult) -> bool:
     """Whether a failure's own message says what to change, so that no change is tried.
 
     So do an exception, an entry that returns its result, an atomic whose order counts, and host
-    code that doesn't wait. Where nvcc alone refuses the file, every change would seem right: it is
-    tried in the emulator, whose compiler accepts the file as it is.
+    code that doesn't wait, or reads results. Where nvcc alone refuses the file, every change would
+    seem right: it is tried in the emulator, whose compiler accepts the file as it is.
     """
     is_ordered = result.status is Status.nondeterministic and bool(result.hint)
     is_ordered |= result.verdict.what.startswith(HOST_CHANGES)
-    return is_ordered or result.verdict.pattern in (RAISED, RETURNED, LEFT_RUNNING, NVCC)
+    naming = (RAISED, RETURNED, LEFT_RUNNING, READS_RESULTS, NVCC)
+    return is_ordered or result.verdict.pattern in naming
 
 
 def _tried(

@@ -146,6 +146,9 @@ EntryEnd run_entry(void (*function)(void*), void* context, bool fresh = true);
 // a signal handler that was installed with SA_NODEFER (no signal mask is restored).
 [[noreturn]] void abandon_entry(EntryEnd end);
 
+// What the last exception that left the entry says.
+const char* entry_exception();
+
 bool entry_running();
 // The stack that the entry's host code runs on (for the host guard).
 extern Address entry_stack_low;

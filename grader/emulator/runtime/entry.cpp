@@ -2,6 +2,7 @@
 // frames are simply never resumed.
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 
 #include "../include/warpgrade/device_api.h"
 #include "errors.h"
@@ -23,13 +24,18 @@ void* outside;  // to resume run_entry's caller
 EntryEnd entry_end;
 bool running;
 Unsupported unsupported;
+char thrown[400];
 
 void entry_main() {
     EntryEnd end = EntryEnd::returned;
     try {
         entry_function(entry_context);
+    } catch (const std::exception& error) {
+        end = EntryEnd::exception;
+        std::snprintf(thrown, sizeof thrown, "%s", error.what());
     } catch (...) {
         end = EntryEnd::exception;
+        std::snprintf(thrown, sizeof thrown, "an exception");
     }
     entry_end = end;
     void* forgotten;
@@ -70,6 +76,8 @@ void abandon_entry(EntryEnd end) {
 }
 
 bool entry_running() { return running; }
+
+const char* entry_exception() { return thrown; }
 
 const Unsupported* unsupported_feature() { return unsupported.name[0] ? &unsupported : nullptr; }
 

@@ -230,10 +230,8 @@ void abandon_from_host() {
 
 void check_host_access(Address a, std::size_t bytes, bool store, Address pc) {
     if (store && may_store(a, bytes) && !is_device_variable(a)) return;
-    if (is_managed(a, bytes)) {
-        if (!store) work::read_managed(a, bytes, pc);
-        return;
-    }
+    if (!store) work::read_managed(a, bytes, pc);  // or pinned memory that a kernel was given
+    if (is_managed(a, bytes)) return;
     if (in_arena(a) || is_device_variable(a)) {
         Description place = describe_global(global_offset(a), bytes);
         fail(FindingKind::device_pointer_on_host, pc, place.text);
@@ -243,6 +241,10 @@ void check_host_access(Address a, std::size_t bytes, bool store, Address pc) {
     char text[100];
     std::snprintf(text, sizeof text, "%zu bytes outside everything that it owns", bytes);
     fail(FindingKind::stray_host_store, pc, text);
+}
+
+bool is_host_memory(const void* p, std::size_t n) {
+    return is_student_memory(p, n) || argument_holding(reinterpret_cast<Address>(p), n);
 }
 
 bool is_student_memory(const void* p, std::size_t n) {

@@ -14,6 +14,7 @@
 #include "device_memory.h"
 #include "findings.h"
 #include "host_guard.h"
+#include "memory_api.h"
 #include "observe.h"
 #include "symbols.h"
 
@@ -96,6 +97,7 @@ void forget_arguments() {
     for (const Place& each : arguments) set_shadow(each.offset, each.bytes, 0);
     arguments.clear();
     forget_host_arguments();
+    api::forget_pinned();
 }
 
 }  // namespace

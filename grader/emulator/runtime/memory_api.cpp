@@ -30,14 +30,11 @@ struct Copy {
 // The stream of calls that name none. Non-blocking streams don't wait for it.
 const cudaStream_t default_stream = nullptr;
 
-std::map<Address, size_t> pinned;  // what cudaMallocHost has given: addresses and sizes
+// What cudaMallocHost has given and cudaHostRegister was given: addresses and sizes.
+std::map<Address, size_t> pinned;
 
 // A copy from other memory has read it when the call returns.
-bool is_pinned(const void* p) {
-    const auto a = reinterpret_cast<Address>(p);
-    auto next = pinned.upper_bound(a);
-    return next != pinned.begin() && a - std::prev(next)->first < std::prev(next)->second;
-}
+bool is_pinned(const void* p) { return api::pinned_around(reinterpret_cast<Address>(p)).bytes; }
 
 const char* kind_name(cudaMemcpyKind kind) {
     switch (kind) {
@@ -182,6 +179,14 @@ cudaError_t copy_linear(void* to, const void* from, size_t bytes, cudaMemcpyKind
 
 namespace api {
 
+Pinned pinned_around(Address a) {
+    auto next = pinned.upper_bound(a);
+    if (next == pinned.begin() || a - std::prev(next)->first >= std::prev(next)->second) return {};
+    return {std::prev(next)->first, std::prev(next)->second};
+}
+
+void forget_pinned() { pinned.clear(); }
+
 cudaError_t malloc_device(void** p, size_t bytes, Address pc) {
     return allocate_any(p, bytes, nullptr, pc);
 }
@@ -273,14 +278,13 @@ cudaError_t cudaFreeHost(void* p) {
     if (sticky_error() || !p) return fail(cudaSuccess);
     if (is_managed(reinterpret_cast<Address>(p))) return release(p, WARPGRADE_CALLER);  // mapped
     work::settle_copies();
-    pinned.erase(reinterpret_cast<Address>(p));
+    if (pinned.erase(reinterpret_cast<Address>(p))) work::freed(p, WARPGRADE_CALLER, nullptr);
     return fail(static_cast<cudaError_t>(host_free(p, WARPGRADE_CALLER)));
 }
 
 cudaError_t cudaHostGetDevicePointer(void** on_device, void* p, unsigned) {
-    if (!is_managed(reinterpret_cast<Address>(p))) {
-        unsupported_at("cudaHostGetDevicePointer of memory without cudaHostAllocMapped",
-                       WARPGRADE_CALLER);
+    if (!is_managed(reinterpret_cast<Address>(p)) && !is_pinned(p)) {
+        return fail(cudaErrorInvalidValue);
     }
     *on_device = p;
     return fail(cudaSuccess);
@@ -292,12 +296,19 @@ int warpgrade_memory_type(const void* p) {
     return is_pinned(p) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
 }
 
-// Pageable memory works for copies as well.
 cudaError_t warpgrade_host_register(void* p, size_t bytes) {
     if (sticky_error()) return fail(cudaSuccess);
-    return fail(p && bytes && is_student_memory(p, bytes) ? cudaSuccess : cudaErrorInvalidValue);
+    if (!p || !bytes || !is_host_memory(p, bytes)) return fail(cudaErrorInvalidValue);
+    if (is_pinned(p)) return fail(cudaErrorHostMemoryAlreadyRegistered);
+    pinned[reinterpret_cast<Address>(p)] = bytes;
+    return fail(cudaSuccess);
 }
-cudaError_t cudaHostUnregister(void* p) { return fail(p ? cudaSuccess : cudaErrorInvalidValue); }
+cudaError_t cudaHostUnregister(void* p) {
+    work::settle_copies();
+    if (!pinned.erase(reinterpret_cast<Address>(p))) return fail(cudaErrorHostMemoryNotRegistered);
+    work::freed(p, WARPGRADE_CALLER, nullptr);
+    return fail(cudaSuccess);
+}
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     return copy_linear(to, from, bytes, kind, "cudaMemcpy", WARPGRADE_CALLER);

@@ -13,6 +13,15 @@ cudaError_t malloc_managed(void** p, std::size_t bytes, Address pc);
 cudaError_t malloc_pitch(void** p, std::size_t* pitch, std::size_t width, std::size_t height,
                          Address pc);
 
+// Page-locked host memory, which kernels may access by the host's own address.
+struct Pinned {
+    Address low = 0;
+    std::size_t bytes = 0;
+};
+// That which contains an address; none: no bytes.
+Pinned pinned_around(Address a);
+void forget_pinned();
+
 // Between a __device__ or __constant__ variable and other memory.
 struct SymbolCopy {
     void* symbol;

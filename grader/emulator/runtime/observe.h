@@ -116,6 +116,7 @@ void device_close();
 void* host_allocate(std::size_t bytes);  // cudaMallocHost: null when out of memory
 int host_free(void* p, Address pc);
 bool is_student_memory(const void* p, std::size_t n);  // host memory that student code may write
+bool is_host_memory(const void* p, std::size_t n);     // an argument that it may only read, too
 // Bytes of static shared memory that the kernel at this address declares, without its callees'.
 std::size_t static_shared_bytes(const void* function);
 

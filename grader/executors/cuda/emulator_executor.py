@@ -17,7 +17,11 @@ from grader.emulator import report
 from grader.executors.answers import nonsense
 from grader.executors.cuda import emulator_encoding
 from grader.executors.cuda.native_answers import UNSUPPORTED, read_report
-from grader.executors.cuda.native_planner import NativePlanner, is_on_host
+from grader.executors.cuda.native_planner import (
+    NO_RESULTS_ON_THE_HOST,
+    NativePlanner,
+    is_on_host,
+)
 from grader.executors.encoding import NotExecutable
 from grader.executors.executor import Executor, Manner, hand_over
 from grader.executors.planning import REORDERED, SECOND_CALL, dtype_of
@@ -35,10 +39,6 @@ from grader.worker.protocol import Argument, Code, Operation, Reply
 
 # What is left of its addresses behind those of cudaMalloc (emulator/runtime/device_memory.h).
 MOST_ARENA_BYTES = 760 << 20
-_NO_RESULTS_ON_THE_HOST = (
-    "this copy to the host gives zeros: a launcher plans its kernels before they run. What the "
-    "next kernel needs of the last one has to stay on the device."
-)
 _NO_FUNCTIONS_FROM_THE_DEVICE = (
     "A function that a kernel calls through a pointer is one of them: take its address in the "
     "kernel, or pass an object whose operator() it calls."
@@ -206,7 +206,7 @@ class EmulatorExecutor(Executor):
 
     def _about_readback(self) -> str:
         assert self._readback is not None
-        return f"{self.task.variant.file}:{self._readback.line}: {_NO_RESULTS_ON_THE_HOST}"
+        return f"{self.task.variant.file}:{self._readback.line}: {NO_RESULTS_ON_THE_HOST}"
 
     def _combined(
         self, answer: Reply | Death, made: Plan, arguments: Sequence[Argument]

@@ -7,6 +7,7 @@ need a GPU.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -15,7 +16,7 @@ from pathlib import Path
 from grader import plan
 from grader.cases import Case
 from grader.cases.arena import INPUTS, Buffers
-from grader.cases.compare import Verdict
+from grader.cases.compare import READS_RESULTS, Verdict
 from grader.emulator import report
 from grader.emulator.glue import Entry
 from grader.executors.compile.kept_builds import KeptBuilds
@@ -36,6 +37,13 @@ from grader.spec.task import Task
 from grader.status import Status
 from grader.worker.protocol import Argument, Code, DType, Kind, Operation, Reply, Space
 
+NO_RESULTS_ON_THE_HOST = (
+    "this copy to the host gives zeros: a launcher plans its kernels before they run. What the "
+    "next kernel needs of the last one has to stay on the device."
+)
+_CHECK_ELSEWHERE = "A check of the results belongs into a program of its own."
+# As a planner says it (emulator/runtime/planner/recording.cpp).
+_HOST_READS = re.compile(r"line (\d{1,7}): host code reads nothing of what kernels write")
 _KIND_OF_SCALAR = {"int": Kind.int64, "float": Kind.float64, "bool": Kind.boolean}
 
 
@@ -144,10 +152,15 @@ class NativePlanner(Plans):
             answer = self.planner.ask_at_length(Operation.more)
         if isinstance(answer, Death):
             self.planner = None
-            return self.answers.from_death(case, answer)
+            read = _HOST_READS.search(untrusted.clean(answer.log))
+            result = self.answers.from_death(case, answer)
+            return _with_place(result, self.task, int(read[1]) if read else 0)
         fields = untrusted.fields(answer)
         if answer.code is Code.raised and fields.get("type") == "Plan":
             return self.answers.unplannable(case, untrusted.text(fields, "message"))
+        read_at = fields.get("read_at")
+        if answer.code is Code.raised and isinstance(read_at, int) and read_at != 0:
+            return _with_place(self.answers.from_refusal(case, answer), self.task, read_at)
         if answer.code is not Code.ok:
             return answer
         made = self._read(case, arguments, answer.text)
@@ -296,3 +309,11 @@ def _empty_argument(kind: str) -> Argument:
     if kind.startswith("pointer"):
         return Argument(Kind.tensor, DType.float32, shape=(0,), strides=(1,))
     return Argument(_KIND_OF_SCALAR[kind], scalar=0)
+
+
+def _with_place(result: CaseResult, task: Task, read_at: int) -> CaseResult:
+    """The result of host code that gave no plan, with the line at which it read results."""
+    if not 0 < read_at < 10**7 or result.status is not Status.crashed:
+        return result
+    hint = f"{task.variant.file}:{read_at}: {NO_RESULTS_ON_THE_HOST} {_CHECK_ELSEWHERE}"
+    return replace(result, verdict=replace(result.verdict, pattern=READS_RESULTS), hint=hint)

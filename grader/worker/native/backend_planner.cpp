@@ -130,7 +130,10 @@ Answer make_plan(Call& call) {
     end_entry(before);  // the first call's allocations may be kept for later ones
     if (end == EntryEnd::returned && !finding_count()) plan::report_left_behind();
     if (end == EntryEnd::unsupported) return unsupported_answer();
-    if (end == EntryEnd::exception) return answer(Code::raised, "C++", "an exception");
+    if (end == EntryEnd::exception) {
+        return {Code::raised, "{\"type\": \"C++\", \"message\": " + quoted(entry_exception()) +
+                                  ", \"read_at\": " + std::to_string(plan::read_at()) + "}"};
+    }
     if (!plan::excess().empty()) return answer(Code::raised, "Plan", plan::excess());
     long_text = with_length(plan::text());
     if (finding_count()) {

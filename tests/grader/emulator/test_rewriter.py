@@ -95,6 +95,11 @@ def test_a_launch_in_a_macro_is_rewritten_and_named_by_its_user() -> None:
     assert 'launcher("k",1, 1)(k)(x)' in made
 
 
+def test_a_macro_may_have_a_launch_s_configuration_without_its_kernel() -> None:
+    made = rewritten("#define ON(grid, block) <<< grid, block >>>\nvoid f() { k ON(1, 32)(x); }\n")
+    assert "#define ON(grid, block) ->*::warpgrade::configuration( grid, block )\n" in made
+
+
 def test_comments_texts_and_code_that_is_off_stay_as_they_are() -> None:
     text = (
         '// k<<<1>>>(a)\n/* k<<<1, 2>>>(a) */ const char* s = "k<<<1>>>(a) \\" extern";\n'

@@ -289,6 +289,28 @@ def test_a_kernel_that_waits_for_sums_of_the_host_is_wrong_and_told_why(tmp_path
         assert "rmsnorm.cu:18: this copy to the host gives zeros" in part.failures[0].hint
 
 
+CHECKS = """float first = 7;
+    cudaMemcpy(&first, out, 4, cudaMemcpyDeviceToHost);
+    if (first == 0) %s;"""
+ENDINGS = {
+    "exits": ("exit(1)", "exit status 1"),
+    "asserts": ("assert(first)", "an assertion in host code fails"),
+    "throws": ('throw std::runtime_error("a mismatch")', "the entry raised C++: a mismatch"),
+}
+
+
+@pytest.mark.parametrize(("ending", "words"), ENDINGS.values(), ids=ENDINGS)
+def test_host_code_that_ends_for_results_it_cannot_have_is_told_why(
+    ending: str, words: str, tmp_path: Path
+):
+    text = f"#include <cassert>\n#include <stdexcept>\n{SILU % (CHECKS % ending)}"
+    for part in graded("silu/cuda", text, tmp_path):
+        assert part.status is Status.crashed
+        assert words in part.failures[0].what
+        assert "this copy to the host gives zeros" in part.failures[0].hint
+        assert part.failures[0].cause == ""  # no change of the check's text is advised
+
+
 POINTER = """
 __device__ float act(float x) { return x / (1 + expf(-x)); }
 __device__ float (*chosen)(float) = act;

@@ -23,6 +23,8 @@ enum cudaError {
     cudaErrorLaunchOutOfResources = 701,
     cudaErrorLaunchTimeout = 702,
     cudaErrorAssert = 710,
+    cudaErrorHostMemoryAlreadyRegistered = 712,
+    cudaErrorHostMemoryNotRegistered = 713,
     cudaErrorHardwareStackError = 714,
     cudaErrorIllegalInstruction = 715,
     cudaErrorMisalignedAddress = 716,
@@ -71,6 +73,8 @@ typedef struct CUevent_st* cudaEvent_t;
 #define cudaOccupancyDefault 0x00
 #define cudaHostRegisterDefault 0x00
 #define cudaHostRegisterPortable 0x01
+#define cudaHostRegisterMapped 0x02
+#define cudaHostRegisterIoMemory 0x04
 #define cudaHostRegisterReadOnly 0x08
 #define cudaHostAllocDefault 0x00
 #define cudaHostAllocPortable 0x01

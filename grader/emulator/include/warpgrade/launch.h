@@ -145,6 +145,31 @@ struct launcher {
     }
 };
 
+// `kernel->*configuration(grid, block)(arguments)`: of a macro that has a configuration alone.
+template <class F>
+struct Launch {
+    F of;
+};
+template <class... P, class F>
+WARPGRADE_INLINE void operator->*(void (*kernel)(P...), const Launch<F>& launch) {
+    launch.of(kernel);
+}
+struct configuration {
+    launcher configured;
+
+    WARPGRADE_INLINE configuration(dim3 grid, dim3 block, size_t dynamic_shared = 0,
+                                   cudaStream_t stream = nullptr)
+        : configured("", grid, block, dynamic_shared, stream) {}
+
+    template <class... A>
+    WARPGRADE_INLINE auto operator()(A&&... arguments) const {
+        auto of = [&, start = configured](auto kernel) WARPGRADE_UNSEEN {
+            start(kernel)(static_cast<A&&>(arguments)...);
+        };
+        return Launch<decltype(of)>{of};
+    }
+};
+
 }  // namespace warpgrade
 
 // ---- Launches by a call -------------------------------------------------------------------------

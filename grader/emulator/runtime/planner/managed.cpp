@@ -13,7 +13,8 @@ struct Managed {
     char* low;
     std::size_t bytes;
     char* known;  // the device's version, as far as host code wrote it
-    bool in_use;  // by the device
+    bool has_pages;       // of its own, so that it can be closed to host code
+    bool in_use = false;  // by the device
     bool closed = false;  // to host code
 
     void close_to_host(bool closing) {
@@ -56,10 +57,10 @@ void forget_managed() {
     all.clear();
 }
 
-void add_managed(char* low, std::size_t bytes) {
+void add_managed(char* low, std::size_t bytes, bool has_pages) {
     void* known = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (known != MAP_FAILED) all.push_back({low, bytes, static_cast<char*>(known), false});
+    if (known != MAP_FAILED) all.push_back({low, bytes, static_cast<char*>(known), has_pages});
 }
 
 void remove_managed(const void* low) {
@@ -104,7 +105,7 @@ void fill_managed(char* to, int value, std::size_t bytes) {
 void device_works() {
     for (Managed& each : all) {
         each.in_use = true;
-        if (faults_tell_reads) each.close_to_host(true);
+        if (faults_tell_reads && each.has_pages) each.close_to_host(true);
     }
 }
 

@@ -10,7 +10,8 @@
 namespace warpgrade::plan {
 
 void forget_managed();
-void add_managed(char* low, std::size_t bytes);
+// `has_pages`: nothing else lies in its pages.
+void add_managed(char* low, std::size_t bytes, bool has_pages);
 void remove_managed(const void* low);
 
 // Calls `take` for each run of bytes that host code has changed since the last time.

@@ -49,6 +49,8 @@ const std::string& excess() {
     return current.excess;
 }
 
+unsigned read_at() { return current.read_at; }
+
 std::string text() {
     static const char* const kinds[] = {"argument", "device", "managed", "symbol"};
     std::string result = "{\"version\":1,\"language\":\"cuda\",\"buffers\":[";

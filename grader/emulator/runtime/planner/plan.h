@@ -21,6 +21,8 @@ void report_left_behind();
 
 // Why there is no plan (too many steps, for example); "" if there is one.
 const std::string& excess();
+// The line at which host code first read what kernels write; 0: nowhere, or unknown.
+unsigned read_at();
 // The whole plan as JSON, all of it ASCII.
 std::string text();
 

@@ -33,6 +33,7 @@ struct Plan {
     std::set<unsigned> unjoined, after_default;
     bool default_works = false;
     bool told_of_time = false, told_of_data = false, read_managed = false;
+    unsigned read_at = 0;       // the line at which host code first read what kernels write
     bool has_launches = false;  // refused ones too
     std::size_t lacked = 0;     // bytes of the last allocation that failed, if a GPU may have them
 };

@@ -168,7 +168,7 @@ def test_host_code_that_reads_the_device_is_told_where(made: builder.Made) -> No
 
 def test_an_exception_is_told(made: builder.Made) -> None:
     said = ask(made, "throws_something")
-    assert said.code is Code.raised and "exception" in said.text
+    assert said.code is Code.raised and '"message": "no"' in said.text
 
 
 def test_a_managed_variable_is_not_for_host_code(made: builder.Made) -> None:

@@ -22,6 +22,8 @@ def found(text: str) -> list[tuple[int, str]]:
         ("#if __has_include(<warpgrade/launch.h>)", "__has_include"),
         ("#if CUDART_VERSION < 13000", "CUDART_VERSION"),
         ("#if CUDART_VERSION >= 12000", "CUDART_VERSION"),
+        ("#if 20000 - CUDART_VERSION >= 9000", "CUDART_VERSION"),
+        ("#if CUDART_VERSION >= 9000 + CUDART_VERSION % 2 * 4000", "CUDART_VERSION"),
         ("#ifdef cudaTextureType1D", "cudaTextureType1D"),
         ("#ifndef SIZE_MAX", "SIZE_MAX"),
         ("#ifdef FE_INVALID", "FE_INVALID"),
@@ -43,12 +45,29 @@ def test_a_macro_of_one_compiler_is_told_with_its_line(directive: str, macro: st
         "#if defined(_MSC_VER) || defined(__HIPCC__) || defined(__NVCOMPILER)\nf();\n#endif\n",
         "#if defined(__CUDACC_RTC__) || (defined(__clang__) && defined(__CUDA__))\nf();\n#endif\n",
         "#if CUDART_VERSION >= 11000\nf();\n#endif\n",
+        "#if defined(__CUDACC__) && (CUDART_VERSION >= 11000) && !defined(MINE)\nf();\n#endif\n",
         "#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 600\nf();\n#endif\n",
         "#if !defined(__CUDA_ARCH__) || (__CUDA_ARCH__ >= 600)\n#else\nf();\n#endif\n",
+        '#if __CUDA_ARCH__ < 300\n#error "too old"\n#endif\n#include <cstdio>\n',
+        "#ifdef __CUDA_ARCH__\n#if __CUDA_ARCH__ < 300\n#error Too old\n#endif\n#endif\nf();\n",
     ],
 )
 def test_what_both_see_alike_is_not_told(text: str) -> None:
     assert found(text) == []
+
+
+SHIFTS = "int shift(int a) { return a >> 1 >> 2 >> 3 << 4; }\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#ifdef DEBUG\nf();\n#endif\n",
+        "__host__ __device__ int f() {\n#if __CUDA_ARCH__ >= 800\n;\n#endif\n}\n",
+    ],
+)
+def test_shifts_before_a_directive_do_not_move_it(text: str) -> None:
+    assert found(SHIFTS + text) == []
 
 
 ONE_COMPILER = "#ifdef __OPTIMIZE__\nf();\n#endif\n"
