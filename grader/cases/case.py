@@ -1,8 +1,8 @@
 """Concrete cases of a spec: the sizes, layouts, scalars and data that a kernel is run on.
 
 A size class starts with its edge cases: each size at 1, 2, 3 and at 2^k - 1, 2^k, 2^k + 1 where the
-class allows it, since masks and grids fail there. More are drawn. A case fits on a command line, so
-that it can be repeated.
+class allows it, since masks and grids fail there. Hypothesis draws more. A case fits on a command
+line, so that it can be repeated.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ MAX_SIZE = 1 << 20  # of a case on the command line
 MAX_ELEMENTS = 1 << 26
 MAX_PLANNED_SIZE = 1 << 31  # of a size, where nothing runs
 _TRIES = 100  # of drawing sizes that meet a spec's relations
-_DRAWS = 4  # for each case that is wanted, since some are equal
-_SQUARES = 4  # of so many cases, one has equal sizes where it may
 MAX_PLANNED_ELEMENTS = 1 << 33  # of a tensor there
 
 
@@ -287,29 +285,13 @@ class Space:
         return self.case(sizes, chosen["data"], layouts, scalars, patterns)
 
 
-def drawn_cases(space: Space, count: int) -> list[Case]:
-    """So many different cases of a space, in order; fewer where few can be drawn.
+def drawn_case(space: Space, chooser: random.Random) -> Case:
+    """A case of a space as `chooser` draws it.
 
-    They depend on the space and its seed alone.
+    Its sizes are an edge case's where none of many draws meets the spec's relations.
     """
-    chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class}")
-    cases: dict[Case, None] = {}
-    for _ in range(_DRAWS * count):
-        cases[_drawn_case(space, chooser)] = None
-        if len(cases) == count:
-            break
-    return list(cases)
-
-
-def _drawn_case(space: Space, chooser: random.Random) -> Case:
-    """Its sizes are an edge case's where none of many draws meets the spec's relations."""
     for _ in range(_TRIES):
-        rules = chooser.choice(space.alternatives)
-        sizes = drawn_sizes.drawn(rules, chooser)
-        if not chooser.randrange(_SQUARES):
-            sizes = drawn_sizes.as_one(
-                rules, sizes, chooser.choice(space.task.exercise.sizes_names)
-            )
+        sizes = drawn_sizes.drawn(chooser.choice(space.alternatives), chooser)
         if drawn_sizes.meet(space.task.exercise.where, sizes):
             break
     else:

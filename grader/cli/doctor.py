@@ -110,7 +110,7 @@ def _tell(finding: Finding, console: Console) -> None:
 
 def probe_python() -> Finding:
     """The interpreter and the packages grading needs."""
-    names = ("torch", "triton", "numpy", "pytest", "pydantic")
+    names = ("torch", "triton", "numpy", "hypothesis", "pytest", "pydantic")
     versions = {name: machine.version_of(name) for name in names}
     missing = [name for name, version in versions.items() if version is None]
     there = [f"{name} {version}" for name, version in versions.items() if version is not None]

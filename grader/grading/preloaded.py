@@ -6,5 +6,6 @@ from grader.startup import importing
 
 _handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the pool's maker
 with importing():
+    import grader.cases.drawing
     import grader.grading.grade  # noqa: F401
 signal.signal(signal.SIGINT, _handler)

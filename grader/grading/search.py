@@ -1,9 +1,10 @@
 """The search for a failing case: edge cases, then drawn ones, then the smallest failure.
 
 Some of the drawn cases have sizes that the submission's text names, since a mistake that few sizes
-show often has its size in the text. Edge cases are shrunk as drawn ones are, a kernel with varying
-results is reported as `nondeterministic`, and the same steps find the condition under which a
-kernel fails.
+show often has its size in the text. Hypothesis only draws the cases, unless they are few. Shrinking
+is done here for three reasons: failing edge cases are shrunk too; a kernel with varying results is
+reported as `nondeterministic` and is no error of hypothesis; and the same steps find the condition
+under which a kernel fails.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from grader.cases import Case, Space, drawn_cases, named_cases
+from grader.cases import Case, Space, drawn_case, named_cases
 from grader.evidence import Failure, PartEvidence, Printed
 from grader.executors.runner import CaseResult, Runner
 from grader.executors.source_text import numbers_of
@@ -61,8 +62,9 @@ class Effort:
     """The budget of a search. Seconds are wall time; exceeding them fails no kernel."""
 
     edges: int | None = None  # edge cases at most, spread over all of them; None: all
-    drawn: int = 20  # cases beside the edge cases
-    edges_by_dtype: bool = False  # each dtype has other edge cases, where there are enough
+    drawn: int = 20  # cases, by hypothesis
+    # They are drawn without hypothesis, whose start costs more than few cases.
+    plain: bool = False
     seconds: float = 25.0  # for edge cases and drawn ones, from the end of the first case
     # For the same on a GPU. Compiling takes the time there: sizes and strides that divide by 16 and
     # those that don't need kernels of their own, dozens of them for a matrix product of any layout.
@@ -311,7 +313,7 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
     if search.smallest or not search.effort.drawn or chosen is not None:
         return ""
     named = _named(search)
-    drawn = named + drawn_cases(search.space, search.effort.drawn)[len(named) :]
+    drawn = named + _drawn(search)[len(named) :]
     search.expect(drawn)
     for case in drawn:
         if time.monotonic() > deadline:
@@ -326,13 +328,13 @@ def _look(search: _Search, on_case: Callable[[], None], chosen: Sequence[Case] |
 def _edges(space: Space, effort: Effort) -> list[Case]:
     """The edge cases; where they are more than asked for, some of the leading input's alone.
 
-    With `edges_by_dtype`, each dtype has others of them, as far as there are enough.
+    With a plain effort, each dtype has others of them, as far as there are enough.
     """
     most, leading, dtypes = effort.edges, space.leading_edges(), space.task.variant.dtypes
     if most is None or len(leading) <= most:
         edges = space.edges()
         return leading if most is not None and len(edges) > most else edges
-    apart = (len(leading) - 1) // (len(dtypes) * max(most - 1, 1)) if effort.edges_by_dtype else 0
+    apart = (len(leading) - 1) // (len(dtypes) * max(most - 1, 1)) if effort.plain else 0
     return spread(leading[dtypes.index(space.dtype) * apart :], most)
 
 
@@ -353,6 +355,17 @@ def _named(search: _Search) -> list[Case]:
     numbers = numbers_of(search.runner.source, space.task.variant.language == "triton")
     chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class} named")
     return named_cases(space, numbers, search.effort.drawn // 3, chooser)
+
+
+def _drawn(search: _Search) -> list[Case]:
+    """Drawn cases, in order; they depend on the space and its seed."""
+    if search.effort.plain:
+        space = search.space
+        chooser = random.Random(f"{space.seed} {space.dtype} {space.size_class}")
+        return [drawn_case(space, chooser) for _ in range(search.effort.drawn)]
+    from grader.cases import drawing  # it imports hypothesis
+
+    return drawing.drawn(search.space, search.effort.drawn)
 
 
 # --- the smallest failure ----------------------------------------------------------------------

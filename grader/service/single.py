@@ -25,9 +25,8 @@ EFFORTS: Mapping[EffortName, Effort] = {
     "full": Effort(),
     # Fewer cases, and a failure is told but not explained.
     "quick": Effort(
-        edges=3, drawn=1, edges_by_dtype=True, gpu_seconds=1.0, enough=1, shrink_seconds=1.0,
-        shrink_runs=5, shrink_timeouts=0, reruns=3, probe_seconds=0.0, compile_ahead=False,
-        repair_seconds=0.0,
+        edges=3, drawn=1, plain=True, gpu_seconds=1.0, enough=1, shrink_seconds=1.0, shrink_runs=5,
+        shrink_timeouts=0, reruns=3, probe_seconds=0.0, compile_ahead=False, repair_seconds=0.0,
     ),
 }  # fmt: skip
 

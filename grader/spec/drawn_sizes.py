@@ -14,7 +14,6 @@ from grader.spec.blocks import SizeRule
 from grader.spec.formula import FormulaError, Relation
 
 Rules = Mapping[str, SizeRule]
-ZEROS = 8  # of so many draws, one is 0 where a size may be 0
 
 
 def edge_sizes(rule: SizeRule) -> list[int]:
@@ -79,16 +78,9 @@ def drawn(rules: Rules, chooser: random.Random) -> dict[str, int]:
     sizes = {}
     for name, rule in rules.items():
         step = rule.multiple_of
-        if rule.or_zero and not chooser.randrange(ZEROS):
-            sizes[name] = 0
-        elif rule.choices is not None:
-            sizes[name] = chooser.choice(rule.choices)
-        else:
-            sizes[name] = step * chooser.randint(rule.low // step, rule.high // step)
+        sizes[name] = (
+            chooser.choice(rule.choices)
+            if rule.choices is not None
+            else step * chooser.randint(rule.low // step, rule.high // step)
+        )
     return sizes
-
-
-def as_one(rules: Rules, sizes: Mapping[str, int], name: str) -> dict[str, int]:
-    """The sizes, all of them that of `name` where their rules allow it."""
-    one = sizes[name]
-    return {each: one if rule.contains(one) else sizes[each] for each, rule in rules.items()}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from grader.spec.exercise import Exercise
 
 DRAWN = 64  # sizes that are tried for each class and alternative, beside the edges
-LEAST_SHARE = 0.05  # of drawn sizes that meet `where`: with fewer, cases would be edge cases again
+LEAST_SHARE = 0.05  # of drawn sizes that meet `where`: hypothesis gives up where fewer do
 MOST_ELEMENTS = 1 << 26  # of a drawn case's tensor
 
 

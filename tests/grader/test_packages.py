@@ -33,7 +33,7 @@ PathFinder.find_spec = classmethod(find_spec)
 """
 # Modules by the names of their packages.
 NEEDED = {
-    "torch": "torch", "triton": "triton", "numpy": "numpy",
+    "torch": "torch", "triton": "triton", "numpy": "numpy", "hypothesis": "hypothesis",
     "pyyaml": "yaml", "pydantic": "pydantic", "rich": "rich", "typer": "typer",
     "jinja2": "jinja2", "psutil": "psutil", "pebble": "pebble",
 }  # fmt: skip

@@ -1,17 +1,26 @@
 """Cases: what is always tried, what may be drawn, and cases as text."""
 
-import itertools
 from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from grader import spec
-from grader.cases import MAX_SIZE, Case, CaseError, Space, drawn_cases, edge_sizes, inputs, parse
+from grader.cases import MAX_SIZE, Case, CaseError, Space, drawing, edge_sizes, inputs, parse
 from grader.spec import SizeRule
 from grader.spec.task import Task
 
 EXERCISES = spec.load_all()
+QUIET = settings(
+    max_examples=40,
+    database=None,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],
+)
 MIXED = """\
 title: Mixed
 arguments:
@@ -140,46 +149,30 @@ def test_a_class_with_few_sizes_still_tries_every_choice(mixed):
 @pytest.mark.parametrize("size_class", ["aligned", "ragged", "degenerate"])
 def test_drawn_cases_are_of_their_class(name, size_class):
     space = space_of(name, size_class)
-    drawn = drawn_cases(space, 40)
-    assert len(set(drawn)) == len(drawn) > 5
-    for case in drawn:
+    drawn = set()
+
+    @QUIET
+    @given(drawing.strategy(space))
+    def draw(case):
+        drawn.add(case)
         assert space.allows(dict(case.sizes))
         assert tuple(n for n, _ in case.sizes) == space.task.exercise.sizes_names
         assert case.data in space.task.exercise.data
         assert all(case.layout_of(t) in t.layout for t in space.tensors)
         assert all(case.scalar(s) in s.values for s in space.scalars)
 
-
-def test_drawn_cases_depend_on_the_space_and_its_seed_alone():
-    space = space_of("rmsnorm")
-    cases = drawn_cases(space, 20)
-    assert drawn_cases(space, 20) == cases and drawn_cases(space, 5) == cases[:5]
-    assert drawn_cases(replace(space, seed=12), 20) != cases
+    draw()
+    assert len(drawn) > 5
 
 
-def test_few_choices_are_drawn_once_each(mixed):
-    space = Space(Task(mixed, mixed.variants["triton"]), "float16", "few", 1)
-    drawn = drawn_cases(space, 1000)
-    assert len(drawn) == len({*drawn}) == 3 * 2 * 2 * 3  # sizes, data, causal, steps
-
-
-def test_some_drawn_cases_are_square():
-    """A matrix that is copied instead of transposed has the right shape there."""
-    for size_class in ("aligned", "ragged"):
-        drawn = drawn_cases(space_of("transpose", size_class), 40)
-        squares = sum(case.size("rows") == case.size("cols") for case in drawn)
-        assert 5 <= squares <= 20
-
-
-def test_a_size_that_may_be_zero_is_drawn_so(tmp_path):
-    path = tmp_path / "mixed.yaml"
-    path.write_text(
-        MIXED.replace("n - 1", "n").replace("{one_of: [2, 8, 16]}", "{or_zero: [1, 900]}")
-    )
-    exercise = spec.load(path)
-    cases = drawn_cases(Space(Task(exercise, exercise.variants["triton"]), "float16", "few", 1), 40)
-    zeros = sum(case.size("n") == 0 for case in cases)
-    assert 0 < zeros < len(cases) / 2
+def test_spaces_with_the_same_choices_are_drawn_once():
+    drawing._drawn.cache_clear()
+    halves, floats = (space_of("rmsnorm", dtype=dtype) for dtype in ("float16", "float32"))
+    cases = drawing.drawn(floats, 20)
+    assert drawing.drawn(halves, 20) == [replace(case, dtype="float16") for case in cases]
+    assert drawing._drawn.cache_info().misses == 1
+    assert drawing.drawn(replace(floats, seed=12), 20) != cases
+    assert drawing._drawn.cache_info().misses == 2
 
 
 def test_scalars_of_equal_values_are_drawn_as_their_kind(tmp_path):
@@ -188,7 +181,7 @@ def test_scalars_of_equal_values_are_drawn_as_their_kind(tmp_path):
         path = tmp_path / "mixed.yaml"
         path.write_text(text)
         exercise = spec.load(path)
-        cases = drawn_cases(
+        cases = drawing.drawn(
             Space(Task(exercise, exercise.variants["triton"]), "float16", "few", 1), 20
         )
         found = [dict(case.scalars)["causal"] for case in cases if "causal" in dict(case.scalars)]
@@ -211,9 +204,15 @@ def test_text_and_case_are_the_same(name):
     exercise = EXERCISES[name]
     variant = first_variant(exercise)
 
-    for dtype, size_class in itertools.product(variant.dtypes, exercise.sizes):
-        for case in drawn_cases(Space(Task(exercise, variant), dtype, size_class, 2**40 + 3), 10):
-            assert parse(str(case), Task(exercise, variant), seed=0) == case
+    @QUIET
+    @given(st.sampled_from(variant.dtypes), st.sampled_from([*exercise.sizes]), st.data())
+    def there_and_back(dtype, size_class, data):
+        case = data.draw(
+            drawing.strategy(Space(Task(exercise, variant), dtype, size_class, 2**40 + 3))
+        )
+        assert parse(str(case), Task(exercise, variant), seed=0) == case
+
+    there_and_back()
 
 
 def test_text_and_case_are_the_same_for_every_kind_of_scalar(mixed):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from grader import spec
-from grader.cases import Space, drawn_cases, inputs, oracle, parse
+from grader.cases import Space, inputs, oracle, parse
 from grader.cases.arena import Outcome, Slot
 from grader.cases.compare import MAX_OWN_ERROR, allowed_error, describe_index, judge, wrong_pattern
 from grader.cases.inputs import strides_of
@@ -12,6 +12,7 @@ from grader.cases.oracle import Oracle, OracleError, Truth
 from grader.spec import Tolerance
 from grader.spec.task import Task
 from grader.status import Status
+from tests.grader.cases.test_tolerance import drawn_from
 
 # These in depth; test_tolerance.py has every exercise.
 COMPUTING = ("gelu", "rmsnorm", "silu")
@@ -72,7 +73,7 @@ def settings_of(name, dtype):
     cases = set()
     for size_class in exercise.sizes:
         space = Space(Task(exercise, exercise.variants["triton"]), dtype, size_class, 21)
-        cases |= {*space.edges()[-2 * len(exercise.data) :], *drawn_cases(space, 12)}
+        cases |= {*space.edges()[-2 * len(exercise.data) :], *drawn_from(space, 12)}
     return [Setting(exercise, case) for case in sorted(cases, key=str)]
 
 
@@ -212,7 +213,7 @@ def rounded_to(setting, dtype):
 def test_a_result_of_the_next_lower_precision_fails(name, dtype, lower, size_class):
     exercise = EXERCISES[name]
     space = Space(Task(exercise, exercise.variants["triton"]), dtype, size_class, 21)
-    cases = [*space.edges(), *sorted({*drawn_cases(space, 40)}, key=str)]
+    cases = [*space.edges(), *sorted({*drawn_from(space, 40)}, key=str)]
     found = [Setting(exercise, case) for case in cases]
     statuses = [setting.status(rounded_to(setting, lower)) for setting in found]
     assert any(status is Status.wrong_values for status in statuses)

@@ -8,16 +8,20 @@ and an honest kernel's arithmetic pass.
 
 from __future__ import annotations
 
+import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, Phase, given, settings
 
 from grader import spec
-from grader.cases import Space, drawn_cases, inputs, oracle
+from grader.cases import Space, drawing, inputs, oracle
 from grader.cases.arena import Outcome, Slot
 from grader.cases.compare import allowed_error, judge, wrong_elements
+from grader.cases.drawing import only_what_is_drawn
 from grader.cases.inputs import strides_of
 from grader.spec.task import Task
 from grader.status import Status
@@ -103,7 +107,8 @@ def cases_of(exercise, dtype, least):
     count = least // len(spaces)
     while len(cases) < least:
         for space in spaces:
-            drawn = drawn_cases(space, count)
+            drawn = drawn_of(exercise.name, space.size_class, count)
+            drawn = [replace(case, dtype=dtype) for case in drawn]
             cases |= dict.fromkeys(case for case in drawn if elements(space, case) <= MOST)
         count += count // 3
     return list(cases)
@@ -113,6 +118,35 @@ def elements(space, case):
     """How many the largest output has."""
     outputs = space.task.exercise.outputs(space.task.variant)
     return max(math.prod(each.concrete_shape(dict(case.sizes))) for each in outputs)
+
+
+@functools.lru_cache
+def drawn_of(name, size_class, count):
+    """Drawn once for all dtypes, of which sizes and data don't depend."""
+    variant = next(iter(EXERCISES[name].variants.values()))
+    task = Task(EXERCISES[name], variant)
+    return drawn_from(Space(task, variant.dtypes[0], size_class, 21), count)
+
+
+def drawn_from(space, count):
+    """Cases that hypothesis draws, the same ones each time."""
+    cases = []
+
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(drawing.strategy(space))
+    def draw(case):
+        cases.append(case)
+
+    with only_what_is_drawn():
+        draw()
+    return cases
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids="-".join)

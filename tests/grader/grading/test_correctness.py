@@ -2,9 +2,13 @@
 
 import contextlib
 import random
+import subprocess
+import sys
+import textwrap
 import time
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +25,7 @@ from grader.spec import SizeRule
 from grader.spec.task import Task
 from grader.status import Status
 
+ROOT = Path(__file__).resolve().parents[3]
 EXERCISES = spec.load_all()
 BRIEF = Effort(drawn=8)
 PASSED = Verdict(Status.passed)
@@ -117,11 +122,11 @@ def test_fewer_edge_cases_are_spread_over_all_of_them(most):
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_edges_may_be_others_in_each_dtype_and_cases_are_drawn_by_the_seed(most):
+def test_a_plain_effort_has_other_edges_in_each_dtype_and_draws_by_its_seed(most):
     def asked(dtype, seed=7):
         runner = FakeRunner(lambda case: PASSED)
         space = space_of(dtype=dtype, seed=seed)
-        search_part(space, runner, Effort(edges=most, drawn=2, edges_by_dtype=True))
+        search_part(space, runner, Effort(edges=most, drawn=2, plain=True))
         assert all(space.allows(dict(case.sizes)) for case in runner.asked)
         return [case.sizes for case in runner.asked]
 
@@ -234,6 +239,55 @@ def test_progress_is_told_for_every_case_of_the_search():
         space_of(), FakeRunner(lambda c: PASSED), BRIEF, on_case=lambda: told.append(1)
     )
     assert len(told) >= part.cases_run
+
+
+DRAWING = """
+import importlib, pathlib, sys
+from grader import spec
+from grader.cases.case import Space
+from grader.cases.compare import Verdict
+from grader.grading.search import Effort, search_part
+from grader.executors.runner import CaseResult
+from grader.executors.source_text import numbers_of
+from grader.spec.task import Task
+from grader.status import Status
+
+class Runner:
+    on_gpu = False
+    source = ""
+    def expect(self, cases):
+        pass
+    def run(self, case):
+        asked.append(str(case))
+        return CaseResult(case, Verdict(Status.passed))
+
+exercise = spec.load_all()["silu"]
+space = Space(Task(exercise, exercise.variants["triton"]), "float32", "ragged", 3)
+seen = []
+for turn in range(2):
+    asked = []
+    search_part(space, Runner(), Effort(drawn=300))
+    seen.append(asked)
+    pathlib.Path("numbers_of_mine.py").write_text(f"NUMBERS = {[*range(500, 1500, 3)]}")
+    sys.path.insert(0, ".")
+    importlib.import_module("numbers_of_mine")
+assert len(seen[0]) > 200
+assert seen[0] == seen[1], "what is drawn depends on which modules are loaded"
+assert not pathlib.Path(".hypothesis").exists(), "hypothesis left its folder behind"
+"""
+
+
+def test_drawing_leaves_nothing_behind_and_ignores_other_modules(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(DRAWING)],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / ".hypothesis").exists()
 
 
 # --- what is kept --------------------------------------------------------------------------------
