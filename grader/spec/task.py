@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from grader.policy import Rules
 from grader.spec.blocks import Limits, Scalar, Size, Tensor, Tolerance
@@ -53,23 +54,23 @@ class Task:
         allowed = self.exercise.policy.with_more(self.variant.policy)
         return Rules(frozenset(allowed.torch), frozenset(allowed.lifted))
 
-    @property
+    @cached_property
     def tolerance(self) -> Tolerance:
         return self.exercise.tolerance_of(self.variant)
 
-    @property
+    @cached_property
     def magnitude(self) -> str | tuple[str, ...]:
         """The tolerance's magnitude, or one for each output where they differ."""
         return self.tolerance.magnitude_of([each.name for each in self.outputs])
 
-    @property
+    @cached_property
     def signature(self) -> Sequence[Tensor | Scalar | Size]:
         return self.exercise.signature(self.variant)
 
-    @property
+    @cached_property
     def inputs(self) -> Sequence[Tensor]:
         return self.exercise.inputs(self.variant)
 
-    @property
+    @cached_property
     def outputs(self) -> Sequence[Tensor]:
         return self.exercise.outputs(self.variant)
