@@ -20,7 +20,7 @@ _ALWAYS_THERE = (
 def asked_symbols(elf: Elf, entries: Collection[str]) -> set[str]:
     """The undefined symbols that an entry, a kernel, or code that runs by itself reaches."""
     leads: dict[str, list[Symbol]] = {}  # by the name of the section with the reference
-    for section, relocation in elf.relocations(code_only=False):
+    for section, relocation in elf.relocations():
         leads.setdefault(section.name, []).append(elf.symbols[relocation.symbol])
     roots = {*kernel_symbols.find(elf).all, *entries}
     waiting = [_section_of(elf, each) for each in elf.symbols if each.name in roots]

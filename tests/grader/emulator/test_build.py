@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from grader.emulator import build as build_module
-from grader.emulator import compiler_output, conditions, objects, toolchain
+from grader.emulator import compiler_output, conditions, elf, objects, sites, toolchain
 from grader.emulator.build import Build, Entry, Problem, build
 from grader.emulator.elf import Elf
 from grader.emulator.linking import Linker, LinkError
@@ -111,6 +111,26 @@ def test_a_call_inlined_from_a_header_has_the_line_of_its_use(make: Make) -> Non
     text = TWICE.replace("y[i] = 2 * x[i]", "\n\natomicAdd(\n&y[i], __ldg(&x[i]) * 2)")
     made = make("#include <vector>\ntemplate <class T> struct S {};\n" + text)
     assert {site.line for site in made.sites.values() if site.function == "kernel"} >= {7, 8}
+
+
+def test_the_lines_of_calls_need_neither_symbols_nor_relocations_of_our_own_part(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """These are most of a program's, and each takes Python as long as one of the student's."""
+    made = make(TWICE)
+    assert made.executor is not None
+    every = sum(1 for _ in Elf(made.executor).relocations())
+    read: list[elf.Relocation] = []
+
+    def noted(*fields: int) -> elf.Relocation:
+        read.append(relocation(*fields))
+        return read[-1]
+
+    relocation = elf.Relocation
+    monkeypatch.setattr(elf, "Relocation", noted)
+    monkeypatch.delattr(elf.Elf, "symbols")
+    listed = sites.table(made.executor, "submission.cu")
+    assert 0 < len(listed) <= len(read) < every / 2
 
 
 def test_lines_hold_with_carriage_returns_and_a_byte_order_mark(make: Make) -> None:
