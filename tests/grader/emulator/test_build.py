@@ -113,6 +113,19 @@ def test_a_call_inlined_from_a_header_has_the_line_of_its_use(make: Make) -> Non
     assert {site.line for site in made.sites.values() if site.function == "kernel"} >= {7, 8}
 
 
+@pytest.mark.parametrize(
+    ("header", "kind"), [("cassert", "core"), ("algorithm", "core"), ("string", "library")]
+)
+def test_only_a_large_header_of_the_cpp_library_has_all_of_them_loaded(
+    make: Make, monkeypatch: pytest.MonkeyPatch, header: str, kind: str
+) -> None:
+    loaded: list[str] = []
+    path_of = Toolchain.header
+    monkeypatch.setattr(Toolchain, "header", lambda *of: loaded.append(of[1]) or path_of(*of))
+    assert make(f"#include <{header}>\n{TWICE}").executable is not None
+    assert loaded == [kind]
+
+
 def test_the_lines_of_calls_need_neither_symbols_nor_relocations_of_our_own_part(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
