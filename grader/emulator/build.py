@@ -34,7 +34,7 @@ from .elf import Elf
 from .glue import Entry
 from .linking import Linker, LinkError
 from .sites import Site
-from .toolchain import PROGRAMS, STUDENT_FLAGS, Toolchain
+from .toolchain import ENVIRONMENT, PROGRAMS, STUDENT_FLAGS, Toolchain
 
 __all__ = ["Build", "Entry", "Problem", "Site", "build"]
 
@@ -330,7 +330,7 @@ class _Work:
                 errors="replace",
                 check=False,
                 timeout=COMPILE_SECONDS,
-                env={**os.environ, "LC_ALL": "C", "TMPDIR": str(self.folder)},
+                env={**os.environ, **ENVIRONMENT, "TMPDIR": str(self.folder)},
             )
         except subprocess.TimeoutExpired:
             message = f"compiling took longer than {COMPILE_SECONDS:.0f} seconds"
