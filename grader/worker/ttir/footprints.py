@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .accesses import Requests
+from .distinct import distinct
 from .regions import SECTOR_BYTES
 
 MAX_KEYS = 1 << 24  # of a program and a sector that it touches, in one launch
@@ -53,7 +54,7 @@ class Footprints:
         return int(np.minimum(touched, self.moved).max(initial=0))
 
     def _compact(self) -> np.ndarray:
-        keys = np.unique(np.concatenate(self._keys)) if self._keys else np.empty(0, np.int64)
+        keys = distinct(np.concatenate(self._keys)) if self._keys else np.empty(0, np.int64)
         self._cut = self._cut or keys.size > MAX_KEYS
         self._keys, self._pending = [] if self._cut else [keys], 0
         return keys
