@@ -34,8 +34,8 @@ KEPT_ENTRIES = 4  # of the cache: older ones are removed when a new one is built
 COMPILE_SECONDS = 300.0
 ABANDONED_SECONDS = 3600.0
 _PROGRAMS = ("as", "ld", "objcopy", "addr2line")
-# Of the compiler's programs: English messages; and memory in large pieces and pages, since the
-# linker spends much of its time on the faults of 9,000 small ones. Other C libraries ignore that.
+# Of the compiler's programs: English messages; and memory in large pieces and pages, since a link
+# spends much of its time on faults of small ones. C libraries other than glibc ignore that.
 ENVIRONMENT = {
     "LC_ALL": "C",
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=16777216",

@@ -28,7 +28,7 @@ _FLAGS = ("-std=c++17", "-lineinfo", "--expt-relaxed-constexpr", "-Xcompiler", "
 # more, and a student's message waits for nvcc.
 _LAMBDAS = re.compile(rb"\]\s*(?:__host__\s+)?__device__\b|#\s*define\b[^\n]*__device__\b")
 # Of its programs: the quotes and words that are parsed here; and memory in large pieces and pages,
-# since they spend a sixth of their time on the faults of small ones. Other C libraries ignore that.
+# since they spend much time on faults of small ones. C libraries other than glibc ignore that.
 ENVIRONMENT = {
     "LC_ALL": "C",
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=16777216",

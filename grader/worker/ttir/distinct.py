@@ -8,8 +8,7 @@ import numpy as np
 def distinct(values: np.ndarray) -> np.ndarray:
     """The values in order, each once; the result of `np.unique`.
 
-    That hashes integers from numpy 2.3 on, which takes a hundred times as long for a million of
-    them.
+    That hashes integers from numpy 2.3 on, which takes far longer than sorting where they are many.
     """
     ordered = np.sort(values, axis=None)
     is_new = np.ones(ordered.size, dtype=bool)

@@ -118,7 +118,7 @@ def test_a_call_inlined_from_a_header_has_the_line_of_its_use(make: Make) -> Non
 def test_the_compilers_programs_have_large_pages_where_the_c_library_knows_them(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A link takes a third longer otherwise."""
+    """A link takes longer otherwise."""
     given: dict[str, str] = {}
     run = subprocess.run
 

@@ -55,7 +55,7 @@ STRIP = BLOCK * SIDE * 4  # bytes of a row or a column of tiles
 
 
 def test_sectors_are_sorted_and_not_hashed(monkeypatch: pytest.MonkeyPatch):
-    """NumPy's hashing takes a hundred times as long where there are many."""
+    """NumPy's hashing takes far longer where there are many."""
     monkeypatch.setattr(np, "unique", None)
     program = np.arange(TILES * TILES)
     assert launches(program // TILES, program % TILES, wave=TILES)["waves"] == TILES
