@@ -25,8 +25,9 @@ sys.exit({status})
 def test_a_command_does_what_it_does_by_itself(form: str, status: str, tmp_path: Path) -> None:
     text = SHOW.format(status=status)
     (tmp_path / "shown.py").write_text(text)
-    forms = {"-c": ["-c", text], "-m": ["-m", "shown"], "file": [tmp_path / "shown.py"]}
-    words = [*map(str, forms[form]), "one", "two words"]
+    file = str(tmp_path / "shown.py")
+    forms = {"-c": ["-c", text], "-m": ["-m", "shown"], "file": [file]}
+    words = [*forms[form], "one", "two words"]
     environment = {**os.environ, "SHOWN": "yes", "PYTHONPATH": str(tmp_path)}
     warm = warm_python.run(words, tmp_path, environment, "given")
     own = subprocess.run(

@@ -126,7 +126,7 @@ def test_the_compilers_programs_have_large_pages_where_the_c_library_knows_them(
         given[Path(command[0]).name] = how["env"].get("GLIBC_TUNABLES", "")
         return run(command, **how)
 
-    monkeypatch.setattr(build_module.subprocess, "run", noted)
+    monkeypatch.setattr(subprocess, "run", noted)
     made = make(TWICE)
     assert made.executable is not None
     compiler = Path(toolchain.find_compiler()[0]).name
@@ -142,7 +142,12 @@ def test_only_a_large_header_of_the_cpp_library_has_all_of_them_loaded(
 ) -> None:
     loaded: list[str] = []
     path_of = Toolchain.header
-    monkeypatch.setattr(Toolchain, "header", lambda *of: loaded.append(of[1]) or path_of(*of))
+
+    def noted(tools: Toolchain, kind: str) -> Path:
+        loaded.append(kind)
+        return path_of(tools, kind)
+
+    monkeypatch.setattr(Toolchain, "header", noted)
     assert make(f"#include <{header}>\n{TWICE}").executable is not None
     assert loaded == [kind]
 
