@@ -34,7 +34,7 @@ from .elf import Elf
 from .glue import Entry
 from .linking import Linker, LinkError
 from .sites import Site
-from .toolchain import PROGRAMS, STUDENT_FLAGS, Toolchain
+from .toolchain import ENVIRONMENT, PROGRAMS, STUDENT_FLAGS, Toolchain
 
 __all__ = ["Build", "Entry", "Problem", "Site", "build"]
 
@@ -330,7 +330,7 @@ class _Work:
                 errors="replace",
                 check=False,
                 timeout=COMPILE_SECONDS,
-                env={**os.environ, "LC_ALL": "C", "TMPDIR": str(self.folder)},
+                env={**os.environ, **ENVIRONMENT, "TMPDIR": str(self.folder)},
             )
         except subprocess.TimeoutExpired:
             message = f"compiling took longer than {COMPILE_SECONDS:.0f} seconds"
@@ -413,10 +413,11 @@ def _places_of(source: tokens.Source, name: str) -> Iterator[tuple[int, bool]]:
                 yield token.start, followed
 
 
+# Others, such as <algorithm> and <cassert>, take less time than loading the larger header.
 _LIBRARY = """
-algorithm array cassert chrono complex deque exception fstream functional initializer_list iomanip
-iostream iterator limits list map memory numeric optional ostream queue random ratio set sstream
-stdexcept stack string string_view tuple unordered_map unordered_set variant vector
+chrono complex deque fstream functional iomanip iostream iterator list map memory optional ostream
+queue random set sstream stdexcept stack string string_view unordered_map unordered_set variant
+vector
 """
 _LIBRARY_HEADERS = frozenset(_LIBRARY.split())
 

@@ -6,9 +6,11 @@ emulator runs on.
 
 from __future__ import annotations
 
+import contextlib
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -17,7 +19,6 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 
 _SYMBOLS, _RELOCATIONS, _WITHOUT_BYTES = 2, 4, 8
-_EXECUTABLE_CODE = 0x4  # section flag
 OBJECT, FUNCTION, THREAD_LOCAL, INDIRECT_FUNCTION = 1, 2, 6, 10  # symbol types
 
 
@@ -35,10 +36,6 @@ class Section:
     size: int
     link: int
     info: int
-
-    @property
-    def is_code(self) -> bool:
-        return bool(self.flags & _EXECUTABLE_CODE)
 
 
 @dataclass(frozen=True)
@@ -65,14 +62,19 @@ class Relocation:
 
 
 class Elf:
-    """One file, read whole. Raises ElfError for anything but a 64-bit little-endian ELF file."""
+    """One file. Raises ElfError for anything but a 64-bit little-endian ELF file."""
 
     def __init__(self, path: Path) -> None:
-        self.data = path.read_bytes()
-        try:
+        self.data, self._name = path.read_bytes(), path.name
+        with self._reading():
             self._read()
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
         except (struct.error, UnicodeDecodeError, IndexError) as error:
-            raise ElfError(f"{path.name}: {error}") from None
+            raise ElfError(f"{self._name}: {error}") from None
 
     def _read(self) -> None:
         header = _HEADER.unpack_from(self.data)
@@ -85,8 +87,13 @@ class Elf:
         self.sections = [
             Section(self._text(texts + r[0]), r[1], r[2], r[3], r[4], r[5], r[6], r[7]) for r in raw
         ]
+
+    @cached_property
+    def symbols(self) -> list[Symbol]:
+        """All symbols: most programs are only asked for their calls. Raises ElfError."""
         table = next((s for s in self.sections if s.kind == _SYMBOLS), None)
-        self.symbols = list(self._symbols(table)) if table else []
+        with self._reading():
+            return list(self._symbols(table)) if table else []
 
     def _text(self, offset: int) -> str:
         return self.data[offset : self.data.index(b"\0", offset)].decode()
@@ -106,13 +113,15 @@ class Elf:
                 binding == 2,
             )
 
-    def relocations(self, code_only: bool = True) -> Iterator[tuple[Section, Relocation]]:
-        """The relocations, each with the section it applies to."""
+    def relocations(
+        self, wanted: Callable[[Section], bool] = lambda section: True
+    ) -> Iterator[tuple[Section, Relocation]]:
+        """The relocations of the sections that are `wanted`, each with its section."""
         for table in self.sections:
             if table.kind != _RELOCATIONS or table.info >= len(self.sections):
                 continue
             target = self.sections[table.info]
-            if code_only and not target.is_code:
+            if not wanted(target):
                 continue
             raw = self.data[table.offset : table.offset + table.size]
             for offset, info, addend in _RELOCATION.iter_unpack(raw):

@@ -40,9 +40,7 @@ def find(elf: Elf) -> Roots:
     """The roots of a submission's object."""
     functions = {(s.section, s.value): s for s in elf.symbols if s.kind == FUNCTION and s.section}
     kernels = []
-    for section, relocation in elf.relocations(code_only=False):
-        if section.name != _ENTRIES:
-            continue
+    for _, relocation in elf.relocations(lambda section: section.name == _ENTRIES):
         target = elf.symbols[relocation.symbol]
         kernel = functions.get((target.section, target.value + relocation.addend))
         if kernel is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from . import glue, kernel_symbols
-from .elf import FUNCTION, INDIRECT_FUNCTION, THREAD_LOCAL, Elf, Symbol
+from .elf import FUNCTION, INDIRECT_FUNCTION, THREAD_LOCAL, Elf, Section, Symbol
 from .glue import Entry
 
 STATIC_SHARED_LIMIT = 48 * 1024  # bytes per kernel; ptxas refuses more
@@ -235,9 +235,7 @@ def _run_by_themselves(elf: Elf) -> Iterator[Fault]:
         if section.size and section.name in (".init", ".fini"):
             yield Fault("symbol", f"code in the section {section.name} runs by itself", "")
     expected = list(_MADE_BY_COMPILER)
-    for section, relocation in elf.relocations(code_only=False):
-        if not _RUN_BY_THEMSELVES.match(section.name):
-            continue
+    for section, relocation in elf.relocations(_runs_by_itself):
         target = elf.symbols[relocation.symbol]
         name = named.get((target.section, target.value + relocation.addend), "")
         made = [e for e in expected if e[0] == section.name and name.startswith(e[1])]
@@ -247,6 +245,10 @@ def _run_by_themselves(elf: Elf) -> Iterator[Fault]:
             shown = plain_name(name)
             message = f"{shown or 'a function'} runs by itself ({section.name})"
             yield Fault("symbol", f"{message}, not when the entry is called", shown)
+
+
+def _runs_by_itself(section: Section) -> bool:
+    return bool(_RUN_BY_THEMSELVES.match(section.name))
 
 
 def _too_much_shared(elf: Elf) -> Iterator[Fault]:
@@ -391,7 +393,7 @@ def _asked_symbols(elf: Elf, entries: Collection[str]) -> set[str]:
     Functions and variables have sections of their own, so relocations show what reaches what.
     """
     leads: dict[str, list[Symbol]] = {}  # by the name of the section with the reference
-    for section, relocation in elf.relocations(code_only=False):
+    for section, relocation in elf.relocations():
         leads.setdefault(section.name, []).append(elf.symbols[relocation.symbol])
     roots = {*kernel_symbols.find(elf).all, *entries}
     waiting = [_section_of(elf, each) for each in elf.symbols if each.name in roots]

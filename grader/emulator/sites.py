@@ -67,8 +67,8 @@ def instructions(executable: Path, file: str) -> dict[int, Site | None]:
 
 def _calls(elf: Elf) -> Iterator[int]:
     kinds = _CALL_RELOCATIONS.get(elf.machine, ())
-    for section, relocation in elf.relocations():
-        if section.name != _CODE or relocation.kind not in kinds:
+    for section, relocation in elf.relocations(lambda section: section.name == _CODE):
+        if relocation.kind not in kinds:
             continue
         if elf.byte_at(relocation.offset - 1, section) == _CALL_INSTRUCTION:
             yield relocation.offset + 4

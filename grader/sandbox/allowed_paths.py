@@ -39,8 +39,15 @@ _LIBRARIES = (
     "/sys/devices/system/cpu",
     "/sys/devices/system/node",
 )
-# The C++ compiler and the programs that it starts.
-_COMPILER = ("/bin", "/usr/bin", "/usr/include", "/usr/libexec", "/etc/alternatives")
+# The C++ compiler and the programs that it starts, which ask whether there are huge pages.
+_COMPILER = (
+    "/bin",
+    "/usr/bin",
+    "/usr/include",
+    "/usr/libexec",
+    "/etc/alternatives",
+    "/sys/kernel/mm/transparent_hugepage",
+)
 # Triton builds its launcher with the C compiler and Python's headers; CUDA reads /sys.
 _CUDA = (
     "/bin",

@@ -177,5 +177,5 @@ def _run(line: Sequence[str | Path], folder: Path) -> subprocess.CompletedProces
         text=True,
         errors="replace",
         check=False,
-        env={**os.environ, "LC_ALL": "C"},
+        env={**os.environ, **nvcc.ENVIRONMENT},
     )

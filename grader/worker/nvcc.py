@@ -27,6 +27,12 @@ _FLAGS = ("-std=c++17", "-lineinfo", "--expt-relaxed-constexpr", "-Xcompiler", "
 # Lambdas for the device, or macros that may mark them. Their option slows nvcc down by half and
 # more, and a student's message waits for nvcc.
 _LAMBDAS = re.compile(rb"\]\s*(?:__host__\s+)?__device__\b|#\s*define\b[^\n]*__device__\b")
+# Of its programs: the quotes and words that are parsed here; and memory in large pieces and pages,
+# since they spend much time on faults of small ones. C libraries other than glibc ignore that.
+ENVIRONMENT = {
+    "LC_ALL": "C",
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=16777216",
+}
 OPTIMISED = "-O3"  # for host code: device code always is
 MAX_REFUSALS = 10
 MAX_DETAIL = 2000
@@ -157,7 +163,7 @@ def _run(line: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
         encoding="utf-8",
         errors="replace",
         check=False,
-        env={**os.environ, "LC_ALL": "C"},  # the quotes and words that are parsed here
+        env={**os.environ, **ENVIRONMENT},
     )
 
 

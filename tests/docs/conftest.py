@@ -3,13 +3,20 @@
 import pytest
 
 from tests.support.sandboxes import (
+    lasting_programs,
     lasting_sandbox,
     python_sandbox,
     sessions_in_one_sandbox,
     shared_sandbox,
 )
 
-__all__ = ["lasting_sandbox", "python_sandbox", "sessions_in_one_sandbox", "shared_sandbox"]
+__all__ = [
+    "lasting_programs",
+    "lasting_sandbox",
+    "python_sandbox",
+    "sessions_in_one_sandbox",
+    "shared_sandbox",
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

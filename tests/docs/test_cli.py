@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.support import warm_python
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "docs" / "make_cli.py"
@@ -18,14 +19,8 @@ PAGE = ROOT / "docs" / "cli.md"
 
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The script as a person runs it, in this checkout."""
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *words],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    added = {"PYTHONPATH": str(ROOT), **environment}
+    return warm_python.run([SCRIPT, *words], ROOT, {**os.environ, **added})
 
 
 @pytest.fixture

@@ -10,13 +10,20 @@ import pytest
 
 from tests.support.sampling import MARK
 from tests.support.sandboxes import (
+    lasting_programs,
     lasting_sandbox,
     python_sandbox,
     sessions_in_one_sandbox,
     shared_sandbox,
 )
 
-__all__ = ["lasting_sandbox", "python_sandbox", "sessions_in_one_sandbox", "shared_sandbox"]
+__all__ = [
+    "lasting_programs",
+    "lasting_sandbox",
+    "python_sandbox",
+    "sessions_in_one_sandbox",
+    "shared_sandbox",
+]
 
 # Folders whose sessions have one sandbox in turn, but for modules about the sandbox itself.
 IN_ONE_SANDBOX = ("cli", "executors", "grading", "instruments", "timing")

@@ -29,6 +29,7 @@ from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
 from tests import test_assignment
+from tests.support import warm_python
 from tests.support.small_exercise import GRID_ROUNDS_DOWN, RIGHT, ROOT, STUB, submission
 
 WIDTH = 60
@@ -39,13 +40,8 @@ def run(
     *words: object, cwd: Path = ROOT, width: int = WIDTH, path: Sequence[Path] = (ROOT,)
 ) -> subprocess.CompletedProcess[str]:
     """Run pytest as a student does, in the project's folder. Packages are found on `path`."""
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *map(str, words)],
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": str(width), "PYTHONPATH": os.pathsep.join(map(str, path))},
-        capture_output=True,
-        text=True,
-    )
+    added = {"COLUMNS": str(width), "PYTHONPATH": os.pathsep.join(map(str, path))}
+    return warm_python.run(["-m", "pytest", *words], cwd, {**os.environ, **added})
 
 
 # Runs of pytest that only collect, in one process: what costs is importing torch.
@@ -68,13 +64,8 @@ def collected() -> dict[tuple[str, ...], tuple[int, str]]:
     words = [RMSNORM, MEMORY, MISSPELT, IN_PART, IN_THE_ASSIGNMENT]
     folders = [*[ROOT] * 4, ROOT / "assignment"]
     asked = json.dumps([[str(folder), each] for folder, each in zip(folders, words, strict=True)])
-    ran = subprocess.run(
-        [sys.executable, "-c", COLLECT, asked],
-        cwd=ROOT,
-        env={**os.environ, "COLUMNS": "200", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, "COLUMNS": "200", "PYTHONPATH": str(ROOT)}
+    ran = warm_python.run(["-c", COLLECT, asked], ROOT, environment)
     statuses = [int(status) for status in re.findall(r"^--- (\d+)$", ran.stdout, re.M)]
     printed = re.split(r"^--- \d+$", ran.stdout, flags=re.M)[:-1]
     return dict(zip(words, zip(statuses, printed, strict=True), strict=True))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from grader.sandbox import confinement
 from grader.spec import Course, Exercise
 from grader.spec import course as courses
 from grader.spec.exercise import HOME
+from tests.support import warm_python
 
 
 def call(capsys: pytest.CaptureFixture[str], *words: object) -> SimpleNamespace:
@@ -53,13 +53,8 @@ for words in json.loads(sys.argv[1]):
 def in_one_process(folder: Path, *each: tuple[object, ...]) -> list[tuple[int, str, str]]:
     """Run `grader WORDS` for each with a folder's own grader: status, output and error output."""
     words = json.dumps([[str(word) for word in one] for one in each])
-    ran = subprocess.run(
-        [sys.executable, "-c", _COMMANDS, words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "80"},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "80"}
+    ran = warm_python.run(["-c", _COMMANDS, words], folder, environment)
     statuses = [int(status) for status in re.findall(r"^--- (\d+)$", ran.stdout, re.M)]
     assert len(statuses) == len(each), ran.stdout + ran.stderr
     said = re.split(r"^--- \d+$", ran.stdout, flags=re.M)

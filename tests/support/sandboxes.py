@@ -3,15 +3,19 @@
 A conftest.py takes the fixtures from here by name.
 """
 
+import os
 import threading
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 import torch
 
+from grader.executors import registry
+from grader.gpu.devices import DeviceName
 from grader.grading import session
-from grader.grading.session import Options
-from grader.sandbox import Sandbox
+from grader.sandbox import Sandbox, allowed_paths
+from grader.sandbox.confinement import Level
 
 # The tensors are small, and tests run side by side: threads would spin for a core that another has.
 torch.set_num_threads(1)
@@ -39,10 +43,27 @@ class Lasting(Sandbox):
     """
 
     is_lent = False
+    _surroundings: tuple[object, ...] = ()  # in which it was started
 
     def __enter__(self) -> "Lasting":
         self.is_lent = True
         super().__enter__()
+        return self
+
+    def instead_of(self, own: Sandbox) -> Sandbox:
+        """This one, started, or a session's `own` where the two differ, or where it is lent.
+
+        A fork server ends with the thread that starts it, so other threads keep their own.
+        """
+        in_another = threading.current_thread() is not threading.main_thread()
+        has_begun, differs = own._server is not None, own.confinement != self.confinement
+        if has_begun or differs or in_another or self.is_lent:
+            return own
+        surroundings = os.environ.get("PATH"), *allowed_paths.readable(self.device)
+        if surroundings != self._surroundings:
+            super().close()
+            self._surroundings = surroundings
+        self.is_lent = True
         return self
 
     def close(self) -> None:
@@ -59,23 +80,30 @@ def lasting_sandbox() -> Iterator[Lasting]:
     Sandbox.close(sandbox)
 
 
+@pytest.fixture(scope="session")
+def lasting_programs() -> Iterator[Lasting]:
+    """One for programs of CUDA C++ in the emulator."""
+    sandbox = Lasting("emulator", kind="native")
+    yield sandbox
+    Sandbox.close(sandbox)
+
+
 @pytest.fixture(scope="module")
-def sessions_in_one_sandbox(lasting_sandbox: Lasting) -> Iterator[None]:
+def sessions_in_one_sandbox(lasting_sandbox: Lasting, lasting_programs: Lasting) -> Iterator[None]:
     """Sessions of a module's tests have one sandbox of plans in turn: each start imports torch.
 
-    A session inside another one, in another thread or with other confinement has its own.
+    They have one of programs, too, which imports what compiles CUDA C++. A session inside another
+    one, in another thread or with other confinement has its own.
     """
-    new = session._plan_sandbox
+    plans = session._plan_sandbox
 
-    def lent(options: Options) -> Sandbox:
-        own = new(options)  # which starts nothing yet
-        in_another = threading.current_thread() is not threading.main_thread()
-        others = own._server is not None or own.confinement != lasting_sandbox.confinement
-        if others or in_another or lasting_sandbox.is_lent:
-            return own
-        lasting_sandbox.is_lent = True
-        return lasting_sandbox
+    def programs(
+        device: DeviceName, level: Level | None, required: bool, kind: Literal["native"]
+    ) -> Sandbox:
+        own = Sandbox(device, level, required, kind)
+        return lasting_programs.instead_of(own) if device == "emulator" else own
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "_plan_sandbox", lent)
+        patch.setattr(session, "_plan_sandbox", lambda o: lasting_sandbox.instead_of(plans(o)))
+        patch.setattr(registry, "Sandbox", programs)
         yield

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .accesses import LaneReader, Requests
+from .distinct import distinct
 from .findings import MAX_KERNEL, Finder, Findings
 from .records import Records
-from .regions import Regions
+from .regions import SECTOR_BYTES, Regions
 from .warp_requests import Layouts, WarpRequests
 from .waves import Waves
 
 if TYPE_CHECKING:
     from .executor import Launch
     from .observer import Access
-from .regions import SECTOR_BYTES
 
 MAX_SITES = 300  # of a report; more make it incomplete
 MAX_WAVES = 32  # launches of a report
@@ -232,7 +232,7 @@ class Footprints:
         return int(np.minimum(touched, self.moved).max(initial=0))
 
     def _compact(self) -> np.ndarray:
-        keys = np.unique(np.concatenate(self._keys)) if self._keys else np.empty(0, np.int64)
+        keys = distinct(np.concatenate(self._keys)) if self._keys else np.empty(0, np.int64)
         self._cut = self._cut or keys.size > MAX_KEYS
         self._keys, self._pending = [] if self._cut else [keys], 0
         return keys

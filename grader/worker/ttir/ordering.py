@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .distinct import distinct
+
 MAX_EVENTS = 1 << 18  # of one launch: an address and a program that orders by it
 MAX_CELLS = 1 << 26  # of all vector clocks in memory
 
@@ -73,15 +75,15 @@ class Ordering:
         if events is None or not len(sources[0]):
             return np.zeros(len(sources[0]), dtype=bool)
         pairs = np.stack([*sources, *targets], axis=1).astype(np.int64)
-        distinct, back = np.unique(pairs, axis=0, return_inverse=True)
-        return _Clocks(events, distinct).answers()[back.reshape(-1)]
+        different, back = np.unique(pairs, axis=0, return_inverse=True)
+        return _Clocks(events, different).answers()[back.reshape(-1)]
 
     def _relevant(self) -> dict[str, np.ndarray] | None:
         """The events at addresses that some program acquires from, as columns, or None."""
         acquired = [each.addresses for each in self._events if each.kind.acquires]
         if not acquired:
             return None
-        known = np.unique(np.concatenate(acquired))
+        known = distinct(np.concatenate(acquired))
         columns: dict[str, list[np.ndarray]] = {
             name: [] for name in ("address", "program", "stamp", "acquires", "releases")
         }
@@ -111,7 +113,7 @@ class _Clocks:
     def __init__(self, events: dict[str, np.ndarray], pairs: np.ndarray) -> None:
         self._events = events
         self._pairs = pairs
-        sources = np.unique(pairs[:, 0])
+        sources = distinct(pairs[:, 0])
         self._column = {int(program): column for column, program in enumerate(sources)}
         self._columns = len(sources)
         self._of_program: dict[int, np.ndarray] = {}

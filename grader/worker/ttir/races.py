@@ -16,6 +16,7 @@ import numpy as np
 
 from .access_log import Log, Site
 from .accesses import LaneReader, Lanes
+from .distinct import distinct
 from .findings import Finder, Findings
 from .ordering import Ordering, Undecidable
 from .overlaps import Pairs, conflicts
@@ -84,7 +85,7 @@ class Races(Finder):
         """Add a finding for each pair of lines."""
         keys = pairs.sites[0][chosen].astype(np.int64) << 32 | pairs.sites[1][chosen]
         by_lines: dict[tuple[int, int], list[np.ndarray]] = {}
-        for key in np.unique(keys):
+        for key in distinct(keys):
             alike = chosen[keys == key]
             mine, other = self._sides(pairs, int(alike[0]))
             by_lines.setdefault((mine[0], other[0]), []).append(alike)
@@ -92,7 +93,7 @@ class Races(Finder):
             first = int(groups[0][0])
             self._find_race(
                 *self._sides(pairs, first),
-                count=int(np.unique(pairs.addresses[np.concatenate(groups)]).size),
+                count=int(distinct(pairs.addresses[np.concatenate(groups)]).size),
                 address=int(pairs.addresses[first]),
                 width=pairs.unit,
             )

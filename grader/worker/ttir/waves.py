@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from .accesses import Requests
+from .distinct import distinct
 from .regions import SECTOR_BITS, SECTOR_BYTES, Region
 
 MAX_PAIRS = 1 << 25  # of a turn and a sector that it loads, in one launch
@@ -80,7 +81,7 @@ class Waves:
             "bytes": self._bytes(launched, waves),
             "row_major_bytes": self._bytes(row_major, waves),
             "asked_bytes": int(pairs.size) * SECTOR_BYTES,
-            "distinct_bytes": int(np.unique(pairs & 0xFFFFFFFF).size) * SECTOR_BYTES,
+            "distinct_bytes": int(distinct(pairs & 0xFFFFFFFF).size) * SECTOR_BYTES,
         }
 
     def _load(self, kind: str, region: Region, programs: np.ndarray, sectors: np.ndarray) -> None:
@@ -103,7 +104,7 @@ class Waves:
 
     def _begin_turns(self, programs: np.ndarray) -> None:
         """Begin a turn of those programs that have stored in theirs."""
-        done = np.unique(programs[self._first_store[self._turns(programs)] != _NO_STORE])
+        done = distinct(programs[self._first_store[self._turns(programs)] != _NO_STORE])
         if not done.size:
             return
         turns = (int(self._number[done].max()) + 2) * self._programs
@@ -120,7 +121,7 @@ class Waves:
         np.minimum.at(self._first_store, self._turns(programs), keys)
 
     def _compact(self) -> np.ndarray:
-        pairs = np.unique(np.concatenate(self._pairs)) if self._pairs else np.empty(0, np.int64)
+        pairs = distinct(np.concatenate(self._pairs)) if self._pairs else np.empty(0, np.int64)
         if pairs.size > MAX_PAIRS:
             self.cut = True
             pairs = pairs[:MAX_PAIRS]
@@ -135,4 +136,4 @@ class Waves:
         wave = wave_of[pairs >> 32]
         in_waves = wave < waves
         keys = (wave[in_waves] << 32) + (pairs[in_waves] & 0xFFFFFFFF)
-        return int(np.unique(keys).size) * SECTOR_BYTES
+        return int(distinct(keys).size) * SECTOR_BYTES

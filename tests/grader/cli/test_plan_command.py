@@ -18,6 +18,7 @@ from grader.cli.console import console
 from grader.executors.cuda import cuda_build
 from grader.spec import Course, load_all
 from grader.staff import new
+from tests.support import warm_python
 from tests.support.commandline import call, one_line
 from tests.support.small_exercise import ROOT
 
@@ -96,10 +97,7 @@ def test_an_exercise_whose_spec_is_wrong_is_not_taken_for_another(
 
 
 def test_a_terminal_that_does_not_know_its_width_shows_everything():
-    command = [sys.executable, "-m", "grader", "--version"]
-    ran = subprocess.run(
-        command, env={**os.environ, "COLUMNS": "0"}, cwd=ROOT, capture_output=True, text=True
-    )
+    ran = warm_python.run(["-m", "grader", "--version"], ROOT, {**os.environ, "COLUMNS": "0"})
     assert ran.stdout.startswith("warpgrade ")
 
 

@@ -8,16 +8,18 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from grader.emulator import build as build_module
-from grader.emulator import compiler_output, conditions, objects, toolchain
+from grader.emulator import compiler_output, conditions, elf, objects, sites, toolchain
 from grader.emulator.build import Build, Entry, Problem, build
 from grader.emulator.elf import Elf
 from grader.emulator.linking import Linker, LinkError
 from grader.emulator.sites import MOST_CHARACTERS
 from grader.emulator.toolchain import Toolchain
+from grader.worker import nvcc
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 
@@ -111,6 +113,63 @@ def test_a_call_inlined_from_a_header_has_the_line_of_its_use(make: Make) -> Non
     text = TWICE.replace("y[i] = 2 * x[i]", "\n\natomicAdd(\n&y[i], __ldg(&x[i]) * 2)")
     made = make("#include <vector>\ntemplate <class T> struct S {};\n" + text)
     assert {site.line for site in made.sites.values() if site.function == "kernel"} >= {7, 8}
+
+
+def test_the_compilers_programs_have_large_pages_where_the_c_library_knows_them(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link takes longer otherwise."""
+    given: dict[str, str] = {}
+    run = subprocess.run
+
+    def noted(command: list[str], **how: Any) -> subprocess.CompletedProcess[str]:
+        given[Path(command[0]).name] = how["env"].get("GLIBC_TUNABLES", "")
+        return run(command, **how)
+
+    monkeypatch.setattr(subprocess, "run", noted)
+    made = make(TWICE)
+    assert made.executable is not None
+    compiler = Path(toolchain.find_compiler()[0]).name
+    assert "hugetlb=1" in given[compiler]
+    assert toolchain.ENVIRONMENT == nvcc.ENVIRONMENT
+
+
+@pytest.mark.parametrize(
+    ("header", "kind"), [("cassert", "core"), ("algorithm", "core"), ("string", "library")]
+)
+def test_only_a_large_header_of_the_cpp_library_has_all_of_them_loaded(
+    make: Make, monkeypatch: pytest.MonkeyPatch, header: str, kind: str
+) -> None:
+    loaded: list[str] = []
+    path_of = Toolchain.header
+
+    def noted(tools: Toolchain, kind: str) -> Path:
+        loaded.append(kind)
+        return path_of(tools, kind)
+
+    monkeypatch.setattr(Toolchain, "header", noted)
+    assert make(f"#include <{header}>\n{TWICE}").executable is not None
+    assert loaded == [kind]
+
+
+def test_the_lines_of_calls_need_neither_symbols_nor_relocations_of_our_own_part(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """These are most of a program's, and each takes Python as long as one of the student's."""
+    made = make(TWICE)
+    assert made.executor is not None
+    every = sum(1 for _ in Elf(made.executor).relocations())
+    read: list[elf.Relocation] = []
+
+    def noted(*fields: int) -> elf.Relocation:
+        read.append(relocation(*fields))
+        return read[-1]
+
+    relocation = elf.Relocation
+    monkeypatch.setattr(elf, "Relocation", noted)
+    monkeypatch.delattr(elf.Elf, "symbols")
+    listed = sites.table(made.executor, "submission.cu")
+    assert 0 < len(listed) <= len(read) < every / 2
 
 
 def test_lines_hold_with_carriage_returns_and_a_byte_order_mark(make: Make) -> None:

@@ -2,8 +2,6 @@
 
 import contextlib
 import random
-import subprocess
-import sys
 import textwrap
 import time
 from collections import Counter
@@ -24,6 +22,7 @@ from grader.grading.search import Effort, one_case, reproduce_line, search_part
 from grader.spec import SizeRule
 from grader.spec.task import Task
 from grader.status import Status
+from tests.support import warm_python
 
 ROOT = Path(__file__).resolve().parents[3]
 EXERCISES = spec.load_all()
@@ -278,14 +277,8 @@ assert not pathlib.Path(".hypothesis").exists(), "hypothesis left its folder beh
 
 
 def test_drawing_leaves_nothing_behind_and_ignores_other_modules(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(DRAWING)],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    done = warm_python.run(["-c", textwrap.dedent(DRAWING)], tmp_path, environment)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / ".hypothesis").exists()
 

@@ -22,6 +22,7 @@ from grader.sandbox.confinement import Confinement, ConfinementError, Level
 from tests.support.confined import LEVELS, Room, alive, own_pid, skip_unless
 
 REPOSITORY = Path(__file__).parents[3]
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 
 READ = """
 def read(path):
@@ -639,6 +640,13 @@ def test_nothing_of_the_project_is_on_the_list():
         str(REPOSITORY / "grader" / "worker")
     ]
     assert not [each for each in binds if REPOSITORY.is_relative_to(each)]
+
+
+@pytest.mark.skipif(not HUGE_PAGES.exists(), reason="the kernel has no huge pages")
+def test_compilers_can_ask_whether_there_are_huge_pages() -> None:
+    """The C library gives them none otherwise, and a link takes longer."""
+    assert HUGE_PAGES in allowed_paths.readable("emulator")
+    assert HUGE_PAGES not in allowed_paths.readable("cpu")
 
 
 def test_a_grader_installed_among_the_packages_is_left_out(monkeypatch, tmp_path):

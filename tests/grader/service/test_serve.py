@@ -10,6 +10,7 @@ import pytest
 
 import warpgrade
 from benchmarks.serve import TRITON, WRONG, is_right, requests
+from tests.support import warm_python
 
 ROOT = Path(__file__).parents[3]
 SERVE = [sys.executable, "-m", "grader", "serve", "--jsonl", "--jobs", "1"]
@@ -32,9 +33,7 @@ def answers() -> dict[object, dict]:
         )
     ]
     lines.insert(1, "{nonsense")
-    done = subprocess.run(
-        SERVE, cwd=ROOT, input="\n".join(lines), capture_output=True, text=True, timeout=300
-    )
+    done = warm_python.run(SERVE[1:], ROOT, input="\n".join(lines))
     assert done.returncode == 0, done.stderr
     return {each["id"]: each for each in map(json.loads, done.stdout.splitlines())}
 

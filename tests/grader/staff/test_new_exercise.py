@@ -7,8 +7,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ import pytest
 from grader.mistakes import Mistake
 from grader.spec import load_all
 from grader.staff import handout
+from tests.support import warm_python
 from tests.support.commandline import in_one_process
 from tests.support.small_exercise import ROOT
 
@@ -100,13 +99,8 @@ def project(tmp_path_factory) -> Path:
 
 def run(project: Path, *words: str) -> str:
     """The output of a command of the copy, which must end well."""
-    ran = subprocess.run(
-        [sys.executable, "-m", *words],
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": str(project)},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, "PYTHONPATH": str(project)}
+    ran = warm_python.run(["-m", *words], project, environment)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
 

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tarfile
 import zipfile
 from collections.abc import Iterable
@@ -25,7 +24,7 @@ from grader.staff import release
 from grader.staff.handout import difference
 from grader.staff.release import Release
 from grader.staff.stubs import make_stubs
-from tests.support import attacks
+from tests.support import attacks, warm_python
 from tests.support.commandline import in_one_process
 from tests.support.leaks import (
     OF_A_SOLUTION,
@@ -67,13 +66,8 @@ def few(tmp_path_factory) -> Path:
 
 def run(folder: Path, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run `python WORDS` in a release, with the release's own grader."""
-    return subprocess.run(
-        [sys.executable, *map(str, words)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "80", **environment},
-        capture_output=True,
-        text=True,
-    )
+    added = {"PYTHONPATH": str(folder), "COLUMNS": "80", **environment}
+    return warm_python.run(words, folder, {**os.environ, **added})
 
 
 def written(folder: Path) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from grader.instruments.profile.read import Place, Profile
 from grader.instruments.profile.recording import Program
 from grader.mistakes import Mistake
 from tests.grader.instruments.profile.traces import TRACE
+from tests.support import warm_python
 
 PROGRAM = """\
 import torch
@@ -110,8 +111,10 @@ def test_a_program_runs_as_python_runs_it_and_leaves_its_lines(
     (tmp_path / "try_it.py").write_text(PROGRAM)
     program = Program(f"{tmp_path}/try_it.py{function}")
     out = tmp_path / "trace.json"
-    done = subprocess.run(program.command(out), capture_output=True, check=False)
-    assert (done.returncode, done.stdout) == (0, b"" if function else b"128.0\n"), done.stderr
+    python, *words = program.command(out)
+    assert python == sys.executable
+    done = warm_python.run(words)
+    assert (done.returncode, done.stdout) == (0, "" if function else "128.0\n"), done.stderr
     profile = read.read(out)
     items = [each for each in profile.host if each.name == "aten::item"]
     assert len(items) == (3 if function else 1)

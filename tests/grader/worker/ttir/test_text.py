@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
-import time
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
+from grader.worker.ttir import locations, names, scanning, types
 from grader.worker.ttir import text as reader
 from grader.worker.ttir.errors import LimitExceeded, MalformedIR, NotModelled
 from grader.worker.ttir.executor import Launch, execute
@@ -21,6 +24,58 @@ from grader.worker.ttir.types import parse_type
 GOLDEN = Path(__file__).parent / "golden" / "3.9.0"
 HEAD = "module {\n  tt.func public @k(%x: !tt.ptr<f32>, %n: i32) {\n"
 TAIL = "    tt.return\n  }\n}\n"
+
+
+LONG = 20_000  # characters
+MOST_STEPS = 40  # for each of them
+
+
+class _Work:
+    """Counts the steps that the reader of TTIR makes."""
+
+    def __init__(self):
+        self.steps = 0
+
+    def count_patterns(self, monkeypatch):
+        """Count the characters that regular expressions look at."""
+        for module in (reader, scanning, types, locations, names):
+            for name, value in vars(module).items():
+                if isinstance(value, re.Pattern):
+                    monkeypatch.setattr(module, name, _Counted(value, self))
+
+    @contextlib.contextmanager
+    def counting_lines(self):
+        """Count the lines of Python that run meanwhile."""
+
+        def step(frame, event, argument):
+            self.steps += 1
+            return step
+
+        before = sys.gettrace()
+        sys.settrace(step)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+
+class _Counted:
+    """A pattern that counts."""
+
+    def __init__(self, pattern, work):
+        self._pattern, self._work = pattern, work
+
+    def __getattr__(self, name):
+        def look(*given):
+            text, start = given[-1] if name == "sub" else given[0], 0
+            if name in ("match", "fullmatch", "search") and len(given) > 1:
+                start = given[1]
+            found = getattr(self._pattern, name)(*given)
+            is_match = isinstance(found, re.Match)
+            self._work.steps += (found.end() if is_match else len(text)) - start
+            return found
+
+        return look
 
 
 def _kernel(*lines):
@@ -149,14 +204,21 @@ def test_sizes_are_bounded():
         *("-> ", "1x", "a", "1", "a.", "^b("),
     ],
 )
-def test_long_lines_take_linear_time(part):
-    long = part * (400_000 // len(part))
-    began = time.process_time()
+def test_long_lines_take_linear_time(part, monkeypatch):
+    """Each character is read so often that it can be counted: by lines of Python, and by patterns.
+
+    A pattern that doesn't match is taken to have looked at the whole rest.
+    """
+    work = _Work()
+    work.count_patterns(monkeypatch)
+    long = part * (LONG // len(part))
     for line in (long, f"%a = tt.reshape {long}", f"%a = arith.addi %n, %n : {long}",
                  f"#loc1 = loc({long})", f"%a = tt.load %x loc({long})"):  # fmt: skip
-        with pytest.raises((MalformedIR, NotModelled, LimitExceeded)):
-            read(_kernel(line, "%b = arith.addi %a, %n : i64, i32, i8 loc(#loc1)"))
-    assert time.process_time() - began < 8
+        whole = _kernel(line, "%b = arith.addi %a, %n : i64, i32, i8 loc(#loc1)")
+        work.steps = 0
+        with work.counting_lines(), pytest.raises((MalformedIR, NotModelled, LimitExceeded)):
+            read(whole)
+        assert 0 < work.steps < MOST_STEPS * len(whole), line[:40]
 
 
 def test_damaged_text_never_breaks_the_reader():
