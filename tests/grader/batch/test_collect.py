@@ -341,6 +341,27 @@ def test_metadata_in_a_students_folder_decides_about_nobody_else(tmp_path, clone
     }
 
 
+@pytest.mark.parametrize(
+    ("tree", "layout"),
+    [
+        ({"submission_metadata.yml": b"s: {':submitters': [{':sid': ada}]}", "s/silu.py": B},
+         "gradescope"),
+        ({"ada_30123_1_silu.py": B}, "canvas"),
+        ({"hw-ada/.git/HEAD": b"", "hw-ada/silu.py": B}, "classroom"),
+        ({"ada/silu.py": B, "bob/silu.py": C}, "folders"),
+    ],
+)  # fmt: skip
+def test_a_class_in_the_only_folder_is_told_since_a_student_may_have_made_it(
+    tmp_path, tree, layout
+):
+    write(tmp_path / "class", {f"eve/{path}": data for path, data in tree.items()})
+    collected = collect(tmp_path / "class", EXERCISES)
+    assert collected.layout == layout and "eve" not in of(collected)
+    assert collected.notes[0].startswith("eve/ is all there is")
+    forced = collect(tmp_path / "class", EXERCISES, layout="folders")
+    assert list(of(forced)) == ["eve"] and not forced.notes
+
+
 def test_one_submission_is_a_class_of_one(tmp_path):
     write(tmp_path, {"ada/assignment/silu.py": A, "bob.zip": zipped({"x/silu.py": B})})
     (tmp_path / "cyd.tgz").write_bytes(tarred({"silu.py": C}))
@@ -582,7 +603,8 @@ def test_a_gradescope_export_is_read_in_every_form(tmp_path, export, form):
     assert "there is no such folder" in handins["submission_104"].problem
     assert handins["submission_999"].members == ()
     assert any("whose it is isn't known" in note for note in handins["submission_999"].notes)
-    assert found.notes == ("left out: odd.txt",)
+    assert found.notes[-1] == "left out: odd.txt"
+    assert len(found.notes) == 1 + (form == "folder around it")
 
 
 @pytest.mark.parametrize(
