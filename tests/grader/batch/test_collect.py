@@ -431,6 +431,17 @@ def test_links_are_never_followed(tmp_path, secret):
         read_file(source / "ada" / "silu.py", 10)
 
 
+def test_a_folder_that_becomes_a_link_after_it_was_listed_is_not_followed(tmp_path, secret):
+    """Whoever hands in a folder on a shared disk may change it while it is read."""
+    write(tmp_path / "ada", {"a/silu.py": A})
+    [item] = files.listed(tmp_path / "ada").items
+    assert item.read(100) == A
+    (tmp_path / "ada" / "a").rename(tmp_path / "ada" / "b")
+    (tmp_path / "ada" / "a").symlink_to(secret)
+    with pytest.raises(Unreadable, match="can't be read: Not a directory"):
+        item.read(100)
+
+
 def test_fifos_and_sockets_are_never_opened(tmp_path):
     source = write(tmp_path / "c", {"ada/rmsnorm.py": A})
     os.mkfifo(source / "ada" / "silu.py")
