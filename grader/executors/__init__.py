@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-VERSION = 20  # of what executors observe: results of another one are graded anew
+VERSION = 21  # of what executors observe: results of another one are graded anew
