@@ -46,8 +46,8 @@ class Environment:
 def reward(answer: dict[str, Any]) -> float:
     """The reward of one answer. An attempt that runs out of time has none.
 
-    What an attempt does that no executor models isn't decided, and earns nothing: else a model would
-    learn to leave only the easiest sizes to be judged. Speed counts where it was timed.
+    What an attempt does that no executor models isn't decided, and earns nothing: else a model
+    would learn to leave only the easiest sizes to be judged. Speed counts where it was timed.
     """
     if answer["outcome"] == "time_limit":
         return 0.0

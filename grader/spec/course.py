@@ -158,17 +158,17 @@ def find(path: Path | None = None) -> Course:
 def _around_here() -> Course:
     """The course around the working directory, or the default.
 
-    Its oracles are run as the user who grades, so nobody else may put one there: not in `/tmp`, say.
+    Its oracles are run as the user who grades, so nobody else may put one there, as in `/tmp`.
+    Raises SpecError.
     """
     course = around(Path.cwd())
     if course is None or course.is_default:
         return Course(HOME)
     for part in (course.root / FILE, course.specs):
         if part.lstat().st_uid not in (0, os.geteuid()):
-            raise SpecError(
-                [f"{part}: expected a file of one's own, got another user's: a course's oracles are "
-                 f"run. Where it is trusted, give --course {shlex.quote(str(course.root))}"]
-            )
+            trusted = f"Where they are trusted, give --course {shlex.quote(str(course.root))}"
+            wanted = "expected a file of one's own, got another user's, and its oracles are run"
+            raise SpecError([f"{part}: {wanted}. {trusted}"])
     return course
 
 

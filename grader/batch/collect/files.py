@@ -133,9 +133,7 @@ def item_of(entry: os.DirEntry[str], path: str, root: Path) -> Item:
     return Item(path, lambda limit: read_file(whole, limit, root))
 
 
-def _walk(
-    root: Path, folder: Path, prefix: str, depth: int, notes: list[str]
-) -> Iterator[Item]:
+def _walk(root: Path, folder: Path, prefix: str, depth: int, notes: list[str]) -> Iterator[Item]:
     for entry in entries(folder):
         path = prefix + entry.name
         if kind(entry) != "folder":

@@ -62,7 +62,8 @@ def test_a_course_of_another_users_is_not_taken_unless_it_is_named(tmp_path, mon
 
     def of_somebody(path: Path) -> os.stat_result:
         status = list(lstat(path))
-        status[stat.ST_UID] = os.geteuid() + 1 if path == course.root / part else status[stat.ST_UID]
+        if path == course.root / part:
+            status[stat.ST_UID] = os.geteuid() + 1
         return os.stat_result(status)
 
     monkeypatch.setattr(Path, "lstat", of_somebody)

@@ -480,7 +480,7 @@ def test_a_place_that_is_not_there_is_named(tmp_path):
             r"silu\.yaml:2: expected missed_by: \[names\] last",
         ),
         *(
-            ("exercises/silu.yaml", f"q:\n  ask: a\n{secret}\n".encode(), "on a line each, from where")
+            ("exercises/silu.yaml", f"q:\n  ask: a\n{secret}\n".encode(), "on a line each, from")
             for secret in (
                 "  answer: >\n    42",
                 "  answer:\n    42",

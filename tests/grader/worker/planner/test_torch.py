@@ -346,7 +346,8 @@ def test_bytes_are_printed_too(planning, tmp_path):
     [
         ("torch._foreach_zero_([y, x])", ["fill", "fill"]),
         ("torch._foreach_copy_([y], [x])", ["copy"]),
-        ("torch._foreach_copy_([y, x], [torch.arange(100.0), torch.ones(100)])", ["upload", "fill"]),
+        ("torch._foreach_copy_([y, x], [torch.arange(100.0), torch.ones(100)])",
+         ["upload", "fill"]),
         ("torch._foreach_add_([y], 1)", ["foreign"]),
         ("one = torch.ones(1, device='cuda')\n    "
          "torch._amp_foreach_non_finite_check_and_unscale_([y], one, one)", ["fill", "foreign"]),
