@@ -23,7 +23,7 @@ grade: $(READY)  ## grade SUBMISSION (default: assignment) and show the score
 	@$(BIN)/grader grade $(SUBMISSION) $(ARGS)
 
 check: $(READY)  ## the tests students run, over SUBMISSION; ARGS='-k rmsnorm'
-	@$(BIN)/python -m pytest tests/test_assignment.py --submission $(SUBMISSION) $(ARGS)
+	@$(BIN)/python -m pytest tests/test_assignment.py --submission=$(SUBMISSION) $(ARGS)
 
 setup: $(READY)  ## set up .venv, as every other target does first
 

@@ -33,6 +33,8 @@ from grader.status import Status, worst
 
 SCHEMA = 1
 MOST_BYTES = 64 << 20  # of a file of evidence
+MOST_VALUES = 4_000_000  # in it: an empty list of three bytes takes hundreds when it is read
+_Measured = Annotated[float, pydantic.Field(ge=-1e100, le=1e100)]  # in percent it is a float, too
 _Integer = Annotated[int, pydantic.Field(ge=-(1 << 100), lt=1 << 100)]  # a float holds it
 _CONFIG = pydantic.ConfigDict(allow_inf_nan=False)
 
@@ -203,7 +205,7 @@ class Metric:
     """
 
     name: str  # "useful_bytes_per_sector.load", "shared_bank_conflicts", "reads.weight"
-    value: float
+    value: _Measured
     counters: str = ""
 
 
@@ -403,4 +405,6 @@ def read(path: Path) -> Evidence:
         raise Mistake(f"{path}: can't be read: {reason}") from None
     if len(data) > MOST_BYTES:
         raise Mistake(f"{path}: expected at most {MOST_BYTES >> 20} MiB")
+    if sum(map(data.count, (b"[", b"{", b","))) > MOST_VALUES:
+        raise Mistake(f"{path}: expected at most {MOST_VALUES:,} lists and fields")
     return from_json(text, str(path))

@@ -1,11 +1,12 @@
-"""`pytest --submission DIR`: the folder that the students' tests grade.
+"""`pytest --submission=DIR`: the folder that the students' tests grade.
 
 At the end of a run it also lists measurements, and suggests names for a `-k` that selects no test.
 
 It is loaded by name (`-p`, in pyproject.toml), because an option of a conftest.py is registered too
 late: pytest would take DIR for a folder of tests. pytest looks for pyproject.toml even earlier, and
-in `--submission DIR` it takes DIR for the place to look in. So an entry point of the package loads
-this plugin too, and the plugin starts pytest again with the project's pyproject.toml.
+in `--submission DIR`, with a blank, it takes DIR for the place to look in, and runs what the
+configuration there names. So an entry point of the package loads this plugin too, and the plugin
+starts pytest again with the project's pyproject.toml. That is for one's own folders.
 
 PYTEST_DONT_REWRITE: this module has no assertions to rewrite, and the second start would warn that
 they can't be.

@@ -44,13 +44,19 @@ class Environment:
 
 
 def reward(answer: dict[str, Any]) -> float:
-    """The reward of one answer. An attempt that runs out of time has none."""
+    """The reward of one answer. An attempt that runs out of time has none.
+
+    What an attempt does that no executor models isn't decided, and earns nothing: else a model
+    would learn to leave only the easiest sizes to be judged. Speed counts where it was timed.
+    """
     if answer["outcome"] == "time_limit":
         return 0.0
     if answer["outcome"] != "graded":  # no verdict on the attempt: not its fault
         raise RuntimeError(f"{answer['outcome']}: {answer['error']}")
     result = answer["result"]
-    return float(result["score"] / result["gradable"]) if result["gradable"] else 0.0
+    counted = [c for c in result["checks"] if c["gradable"] or c["name"] != "performance"]
+    possible = sum(check["max_score"] for check in counted)
+    return float(result["score"] / possible) if possible else 0.0
 
 
 @contextmanager

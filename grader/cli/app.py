@@ -189,8 +189,8 @@ def grade(  # noqa: PLR0913  # each parameter is an option
     # Without a spec, a whole score would lack its points.
     exercises = right_exercises() if only else the_course().exercises
     names = known_names(exercises, only)
-    have_oracles(exercises, names)
     expect_files(submission, exercises)
+    have_oracles(exercises, names)
     lifted = known_names(exercises, lift)
     writable(evidence, json, html, junit, gradescope)
     with progress(step_in_words, _first_failure) as on_step:
@@ -223,8 +223,8 @@ def check(
     """Check one exercise as a grade does, or repeat one case; ends with status 1 on a failure."""
     exercises = right_exercises()
     tasks = selected(exercises, known_names(exercises, [name]))
-    have_oracles(exercises, [name])
     expect_files(submission, exercises)
+    have_oracles(exercises, [name])
     cases = [parsed_case(case, task, seed) if case is not None else None for task in tasks]
     observed: list[VariantEvidence] = []
     options = Options(seed=seed)

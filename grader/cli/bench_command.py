@@ -83,8 +83,8 @@ def command(
     exercises = right_exercises()
     wanted = parse(sizes) if sizes is not None else None
     values = _constants(configs, more or [], sizes)
-    chosen = _chosen(exercises, name, wanted)
     expect_files(submission, exercises)
+    chosen = _chosen(exercises, name, wanted)
     writable(json)
     rungs = bench_ladder.on_their_case(chosen) if wanted is None and not values else []
     if values:

@@ -235,6 +235,7 @@ def _open(name: str, purpose: str) -> IO[str]:
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise GpuError(f"{folder}: expected a folder of one's own for locks: remove it")
+        wanted = "expected a folder of one's own for locks: remove it, or let TMPDIR name another"
+        raise GpuError(f"{folder}: {wanted} folder than {folder.parent}")
     plain = "".join(letter if letter.isalnum() else "-" for letter in name)
     return (folder / f"{plain}.{purpose}").open("a")

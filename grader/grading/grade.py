@@ -18,7 +18,7 @@ from grader.grading.parallel import Checked, checked_side_by_side
 from grader.grading.session import Options, Progress, Session, selected, unwatched
 from grader.mistakes import Mistake
 from grader.spec import Exercise
-from grader.spec.course import option_for
+from grader.spec.course import around, option_for
 from grader.spec.exercise import REFERENCE
 from grader.spec.task import Task
 
@@ -37,10 +37,11 @@ def grade(
     `only` holds names of exercises (`rmsnorm`) or variants (`rmsnorm/triton`). With `jobs`
     processes, tasks are checked in parallel, on all GPUs. This process times each right one on the
     first GPU while others are still checked. Ctrl-C ends it with the evidence of the finished
-    tasks, marked incomplete. Raises Mistake when the folder doesn't exist, ConfinementError
-    where a sandbox is required and none is available.
+    tasks, marked incomplete. Raises Mistake when the folder doesn't exist or has the course in it,
+    ConfinementError where a sandbox is required and none is available.
     """
     started = time.monotonic()
+    _expect_no_course(submission, exercises)
     with Session(submission, exercises, options) as session:
         variants, complete = _observed(session, selected(exercises, only), jobs, on_step)
         variants += predictions.answered(session, only)
@@ -137,7 +138,11 @@ def how_memory_reaches_workers(refused: str) -> str:
 
 
 def expect_files(submission: Path, exercises: Mapping[str, Exercise]) -> None:
-    """Raise Mistake for a folder without a file of any exercise: a wrong folder."""
+    """Raise Mistake for a folder without a file of any exercise: a wrong folder.
+
+    So does one that has the exercises' course in it. Call it before the oracles are loaded.
+    """
+    _expect_no_course(submission, exercises)
     names = [name for e in exercises.values() for v in e.variants.values() for name in v.files]
     if submission.is_dir() and not any((submission / name).exists() for name in names):
         oracles = (submission / "oracles.py").exists()
@@ -146,6 +151,17 @@ def expect_files(submission: Path, exercises: Mapping[str, Exercise]) -> None:
             f"{submission}: expected a folder like assignment/, with {names[0]} or other files of "
             f"exercises; found none{why}"
         )
+
+
+def _expect_no_course(submission: Path, exercises: Mapping[str, Exercise]) -> None:
+    """Raise Mistake where a submission has brought the course that it would be judged by."""
+    for reference in {each.reference for each in exercises.values()} - {REFERENCE}:
+        course = around(reference)
+        if course is not None and course.root.is_relative_to(submission.resolve()):
+            raise Mistake(
+                f"{submission}: expected a folder without a course, got the one that would judge "
+                f"it, {course.root}: go to the course's own folder, or give --course"
+            )
 
 
 def _in_utf8(name: str) -> str:

@@ -10,7 +10,8 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,11 +31,37 @@ class Unreadable(Exception):
     """A file, a folder or an archive can't be read; the message is one line."""
 
 
-def read_file(path: Path, limit: int) -> bytes:
-    """At most `limit` bytes of a regular file that is not a link. Raises Unreadable."""
+@contextmanager
+def folder_in(where: Path | int, name: str) -> Iterator[int]:
+    """A descriptor of the folder `name` (which may hold "/") in `where`, without following links.
+
+    Raises OSError.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    current = os.dup(where) if isinstance(where, int) else os.open(where, flags)
+    try:
+        for part in name.split("/"):
+            inner = os.open(part, flags, dir_fd=current)
+            os.close(current)
+            current = inner
+        yield current
+    finally:
+        os.close(current)
+
+
+def read_file(path: Path, limit: int, root: Path | None = None) -> bytes:
+    """At most `limit` bytes of a regular file that is not a link. Raises Unreadable.
+
+    Nor is a folder between it and `root` one: whoever may write there could put one in its place
+    after it was looked at.
+    """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        descriptor = os.open(path, flags)
+        if root is None:
+            descriptor = os.open(path, flags)
+        else:
+            with folder_in(root.resolve(), str(path.parent.relative_to(root))) as folder:
+                descriptor = os.open(path.name, flags, dir_fd=folder)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise Unreadable("is a symbolic link; expected the file itself") from None

@@ -12,7 +12,7 @@ from grader.grading.grade import grade as grade_submission
 from grader.grading.grade import grade_task
 from grader.grading.search import Effort
 from grader.grading.session import PUBLIC_SEED, Lent, Options, Session, selected
-from grader.grading.submitted import MAX_FILE_BYTES
+from grader.grading.submitted import MAX_FILE_BYTES, contents
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
 from grader.service.results import CheckResult, GradeResult, grade_result_of, result_of
@@ -72,26 +72,25 @@ def check(
 ) -> CheckResult:
     """Check one source as a variant of an exercise, as in `rmsnorm/triton`; time it on a GPU.
 
-    `source` is the file's text, or the path of the file. The name of an exercise alone is enough
-    where it has one variant. The effort "quick" runs fewer cases and explains no failure. With
-    `timed` false, nothing is timed. Raises as `grade` does.
+    `source` is the file's text, or the path of the file; a link, which may lead to the solution, is
+    not followed and counts as not attempted. The name of an exercise alone is enough where it has
+    one variant. The effort "quick" runs fewer cases and explains no failure. With `timed` false,
+    nothing is timed. Raises as `grade` does.
     """
     exercises = exercises_of(course)
     task = task_named(exercises, exercise)
     if isinstance(source, Path):
         try:
-            source = source.read_bytes()
+            source.lstat()
         except OSError as error:
-            raise RequestError(
-                f"{error.filename}: expected a file to check: {error.strerror}"
-            ) from None
+            raise RequestError(f"{source}: expected a file to check: {error.strerror}") from None
     options = Options(seed=seed, effort=EFFORTS[effort], require_sandbox=require_sandbox)
     return check_source(task, source, options, timed=timed)
 
 
 def check_source(
     task: Task,
-    source: str | bytes,
+    source: str | bytes | Path,
     options: Options,
     *,
     timed: bool = True,
@@ -103,14 +102,18 @@ def check_source(
     Raises RequestError where the task's variant has several files.
     """
     started = time.monotonic()
-    data = source.encode() if isinstance(source, str) else source
     name = task.variant.file
     if task.variant.compile.files:
         names = ", ".join(task.variant.files)
         got = "got one source; `warpgrade.grade` takes a folder"
         raise RequestError(f"{task}: expected a folder with {names}, {got}")
-    too_large = f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB"
-    files: dict[str, bytes | str] = {name: data if len(data) <= MAX_FILE_BYTES else too_large}
+    files: dict[str, bytes | str]
+    if isinstance(source, Path):
+        files = {name: contents(source)}
+    else:
+        data = source.encode() if isinstance(source, str) else source
+        too_large = f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB"
+        files = {name: data if len(data) <= MAX_FILE_BYTES else too_large}
     exercises = {task.exercise.name: task.exercise}
     folder = Path(f"/nonexistent/{task.exercise.name}")  # all files are given: it is never read
     with Session(folder, exercises, options, sandbox=sandbox, files=files, lent=lent) as session:

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -136,10 +137,11 @@ def find(path: Path | None = None) -> Course:
     """The course of a folder or a course file; without one, the course around here, or the default.
 
     A course file that has no exercises beside it is for a class: it has settings, and the course is
-    the one around the working directory. Raises SpecError where `path` is neither.
+    the one around the working directory. Raises SpecError where `path` is neither, and for a course
+    of another user's that nobody has named.
     """
     if path is None:
-        return around(Path.cwd()) or Course(HOME)
+        return _around_here()
     if path.is_dir():
         if not _is_course(path):
             raise SpecError(
@@ -150,7 +152,24 @@ def find(path: Path | None = None) -> Course:
         raise SpecError([f"{path}: expected a course's folder or its {FILE}, there is none"])
     if path.name == FILE and _is_course(path.parent):
         return Course(path.parent.resolve())
-    return Course((around(Path.cwd()) or Course(HOME)).root, path.absolute())
+    return Course(_around_here().root, path.absolute())
+
+
+def _around_here() -> Course:
+    """The course around the working directory, or the default.
+
+    Its oracles are run as the user who grades, so nobody else may put one there, as in `/tmp`.
+    Raises SpecError.
+    """
+    course = around(Path.cwd())
+    if course is None or course.is_default:
+        return Course(HOME)
+    for part in (course.root / FILE, course.specs):
+        if part.lstat().st_uid not in (0, os.geteuid()):
+            trusted = f"Where they are trusted, give --course {shlex.quote(str(course.root))}"
+            wanted = "expected a file of one's own, got another user's, and its oracles are run"
+            raise SpecError([f"{part}: {wanted}. {trusted}"])
+    return course
 
 
 def around(folder: Path) -> Course | None:

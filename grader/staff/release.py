@@ -25,6 +25,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from grader.mistakes import Mistake
 from grader.spec import Course, Exercise
@@ -80,6 +83,7 @@ _GRADER_SUFFIXES = {
 _FIRST_TIME, _LAST_TIME = (calendar.timegm((year, 1, 1, 0, 0, 0)) for year in (1980, 2107))
 _COMMENT = b"students' release "
 _MISSED_BY = re.compile(r",\s*missed_by:\s*\[[\w\s,]*\]")
+_SECRETS = frozenset({"missed_by", "answer", "accept"})  # keys of specs that students don't get
 _ANSWER = re.compile(r"^ +(?:answer|accept): .*\n", re.MULTILINE)  # of a question, on one line
 _STAFF = re.compile(r"^# (BEGIN|END) STAFF$")
 _LINKED_SUFFIXES = r"md|svg|png|yaml|py|cu|txt|toml"
@@ -188,7 +192,8 @@ def _of_course(
 
 
 def _spec(root: Path, name: str) -> bytes:
-    text = _ANSWER.sub("", _MISSED_BY.sub("", _text(root, name)))
+    whole = _text(root, name)
+    text = _ANSWER.sub("", _MISSED_BY.sub("", whole))
     before, matched, _ = text.partition("missed_by")
     if matched:
         line = before.count("\n") + 1
@@ -196,7 +201,23 @@ def _spec(root: Path, name: str) -> bytes:
             f"{name}:{line}: expected missed_by: [names] last in a threshold's {{...}}, "
             "from where it can be taken out for students"
         )
+    try:
+        is_right = yaml.safe_load(text) == _without_secrets(yaml.safe_load(whole))
+    except yaml.YAMLError:
+        is_right = False
+    if not is_right:
+        raise Mistake(
+            f"{name}: expected a question's `answer: ...` and `accept: ...` on a line each, "
+            "from where they can be taken out for students"
+        )
     return text.encode()
+
+
+def _without_secrets(value: Any) -> Any:
+    """What is left of a spec's data for students."""
+    if isinstance(value, dict):
+        return {k: _without_secrets(each) for k, each in value.items() if k not in _SECRETS}
+    return list(map(_without_secrets, value)) if isinstance(value, list) else value
 
 
 def _pages(

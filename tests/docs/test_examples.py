@@ -1,5 +1,6 @@
 """The programs in docs/examples run, and the public face has what the pages use."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -20,6 +21,16 @@ def test_a_leaderboard_has_the_correct_kernels(tmp_path):
     assert "silu" in leaderboard.table(rows)
 
 
+def test_a_leaderboard_follows_no_link_and_waits_for_no_pipe(tmp_path):
+    linked, pipe = tmp_path / "eve.py", tmp_path / "mallory.py"
+    linked.symlink_to(SILU)
+    os.mkfifo(pipe)
+    assert leaderboard.rank("silu/triton", [linked, pipe]) == []
+    result = warpgrade.check(linked, "silu/triton")
+    assert (result.status, result.score) == (warpgrade.Status.not_attempted, 0)
+    assert result.reason.startswith("eve.py is a symbolic link")
+
+
 def test_a_file_that_is_not_there_is_a_mistake_of_whoever_asks(tmp_path):
     with pytest.raises(warpgrade.Mistake, match=r"nobody\.py: expected a file to check: No such"):
         leaderboard.rank("silu/triton", [tmp_path / "nobody.py"])
@@ -36,6 +47,17 @@ def test_an_environment_rewards_attempts_in_their_order():
     with rl.environment(jobs=1) as environment:
         rewards = environment.rewards("silu/triton", ["def silu(): ...", SILU.read_text()])
     assert rewards == [0.0, 1.0]
+
+
+def test_what_is_not_decided_lowers_a_reward():
+    """A kernel whose larger sizes use what isn't modelled has all points that are gradable."""
+    names = {"aligned": 0.0, "degenerate": 0.5, "performance": 0.0}
+    checks = [
+        {"name": name, "score": gradable, "gradable": gradable, "max_score": 0.5}
+        for name, gradable in names.items()
+    ]
+    result = {"status": "not_measured", "score": 0.5, "gradable": 0.5, "checks": checks}
+    assert rl.reward({"outcome": "graded", "error": "", "result": result}) == 0.5
 
 
 def test_the_public_face_is_small_and_typed():

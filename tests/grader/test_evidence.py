@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from grader import evidence
 from grader.evidence import Baseline, Evidence, PerformanceEvidence, VariantEvidence
@@ -131,6 +132,18 @@ def test_a_number_that_no_report_could_show_is_refused(before, after, place):
 def test_a_file_without_an_end_is_refused():
     with pytest.raises(Mistake, match="/dev/zero: expected at most 64 MiB"):
         evidence.read(Path("/dev/zero"))
+
+
+def test_a_file_of_very_many_values_is_refused_before_they_are_made(tmp_path):
+    path = tmp_path / "evidence.json"
+    path.write_bytes(b'{"variants": [' + b"[]," * evidence.MOST_VALUES + b"[]]}")
+    with pytest.raises(Mistake, match="at most 4,000,000 lists and fields"):
+        evidence.read(path)
+
+
+def test_a_metric_is_a_number_that_can_be_shown_in_percent():
+    with pytest.raises(ValueError, match="less than or equal to"):
+        TypeAdapter(evidence.Metric).validate_json('{"name": "largest_share", "value": 1e308}')
 
 
 def test_evidence_of_another_schema_is_refused():

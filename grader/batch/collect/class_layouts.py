@@ -64,6 +64,13 @@ def collect(
             raise Mistake(f"{source}: expected submissions, found nothing")
         name, root = _forced(whole, layout, source) if layout else _recognised(whole, wanted)
         made, notes = _LAYOUTS[name].read(root, Reader(wanted))
+        if layout is None and root is not whole and whole.archive is None:
+            # The only folder may be a student's, whose files say here whose hand-ins there are.
+            notes.insert(
+                0,
+                f"{whole.parts[0].name}/ is all there is, and is read as a class of the layout "
+                f"{name}: if it is one student's, give --layout folders",
+            )
     made = _with_earlier(_with_own_ids(made), merge)
     return Collection(
         name, tuple(sorted(made, key=lambda each: each.id)), tuple(map(one_line, notes))

@@ -94,7 +94,7 @@ def listed(folder: Path) -> Listing:
     """Every file below `folder`. Raises Unreadable where it can't be listed or has too many."""
     items: list[Item] = []
     notes: list[str] = []
-    for item in _walk(folder, "", 0, notes):
+    for item in _walk(folder, folder, "", 0, notes):
         if len(items) == MAX_FILES:
             raise TooMany(f"holds more than {MAX_FILES} files")
         items.append(item)
@@ -125,26 +125,26 @@ def kind(entry: os.DirEntry[str]) -> str:
     return "file" if entry.is_file(follow_symlinks=False) else "no regular file"
 
 
-def item_of(entry: os.DirEntry[str], path: str) -> Item:
-    """The file `entry`, which the hand-in calls `path`."""
+def item_of(entry: os.DirEntry[str], path: str, root: Path) -> Item:
+    """The file `entry` somewhere in the folder `root`, which the hand-in calls `path`."""
     if (file_type := kind(entry)) != "file":
         return Item(path, refused=f"is {file_type}")
     whole = Path(entry.path)
-    return Item(path, lambda limit: read_file(whole, limit))
+    return Item(path, lambda limit: read_file(whole, limit, root))
 
 
-def _walk(folder: Path, prefix: str, depth: int, notes: list[str]) -> Iterator[Item]:
+def _walk(root: Path, folder: Path, prefix: str, depth: int, notes: list[str]) -> Iterator[Item]:
     for entry in entries(folder):
         path = prefix + entry.name
         if kind(entry) != "folder":
-            yield item_of(entry, path)
+            yield item_of(entry, path, root)
         elif is_skipped(entry.name):
             notes.append(f"not looked into: {path}/")
         elif depth == MAX_DEPTH:
             notes.append(f"not looked into, {MAX_DEPTH} folders deep: {path}/")
         else:
             try:
-                yield from _walk(Path(entry.path), f"{path}/", depth + 1, notes)
+                yield from _walk(root, Path(entry.path), f"{path}/", depth + 1, notes)
             except TooMany:
                 raise
             except Unreadable as error:

@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from grader.grading.submitted import folder_in
+
 _LONGEST_TEXT = 16 << 20  # bytes of packed-refs
 _LONGEST_OBJECT = 1 << 20  # bytes of a commit, or of what it is stored as a difference from
 _MOST_LINKS = 5  # references that name references
@@ -38,7 +40,7 @@ class _NotFound(Exception):
 def commit_time(repository: Path) -> datetime | None:
     """When the commit that HEAD names was committed; None where that can't be read."""
     try:
-        with _folder(repository, ".git") as git:
+        with folder_in(repository, ".git") as git:
             commit = _object(git, _head(git))
         committer = _COMMITTER.search(commit.partition(b"\n\n")[0])
         if committer is None:
@@ -54,24 +56,9 @@ def commit_time(repository: Path) -> datetime | None:
 # --- files of a repository, no link among them ---------------------------------------------------
 
 
-@contextmanager
-def _folder(where: Path | int, name: str) -> Iterator[int]:
-    """A descriptor of the folder `name` (which may hold "/") in `where`."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    current = os.dup(where) if isinstance(where, int) else os.open(where, flags)
-    try:
-        for part in name.split("/"):
-            inner = os.open(part, flags, dir_fd=current)
-            os.close(current)
-            current = inner
-        yield current
-    finally:
-        os.close(current)
-
-
 def _read(git: int, path: str, limit: int) -> bytes:
     folder, _, name = path.rpartition("/")
-    with _folder(git, folder or ".") as inside:
+    with folder_in(git, folder or ".") as inside:
         descriptor = _open(inside, name)
         with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor, no path)
             data = file.read(limit + 1)
@@ -144,7 +131,7 @@ def _inflated(packed: bytes | memoryview) -> bytes:
 
 def _from_packs(git: int, sha: bytes, budget: int) -> tuple[int, bytes]:
     """The kind and the contents of an object; `budget` bounds the differences that lead to it."""
-    with _folder(git, "objects/pack") as folder:
+    with folder_in(git, "objects/pack") as folder:
         listed = os.listdir(folder)  # noqa: PTH208 (a descriptor, no path)
         names = sorted(name for name in listed if name.endswith(".idx"))
         for name in names[:_MOST_PACKS]:

@@ -108,7 +108,7 @@ def _of_folder(path: Path, leave_out: Collection[Path]) -> Source:
     for entry in files.entries(path):
         inner = Path(entry.path)
         if files.kind(entry) != "folder":
-            parts.append(Part(entry.name, files.item_of(entry, entry.name)))
+            parts.append(Part(entry.name, files.item_of(entry, entry.name, path)))
         elif inner.resolve() in leave_out:
             continue
         elif files.is_skipped(entry.name):

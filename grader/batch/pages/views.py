@@ -9,6 +9,8 @@ results/NAME.json               Gradescope's results.json of the hand-in that co
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -25,18 +27,30 @@ PAGE = "index.html"
 def write(book: Gradebook, exercises: Mapping[str, Exercise], folder: Path) -> list[Path]:
     """Write every view of a gradebook; files of students who aren't in it any more go.
 
-    Raises OSError where something can't be written: what was there before is still whole.
+    Of two commands that write, one waits for the other. Raises OSError where something can't be
+    written: what was there before is still whole.
     """
     written = []
-    for name, text in _views(book, exercises):
-        _replace(folder / name, text)
-        written.append(folder / name)
-    for part in (STUDENTS, RESULTS):
-        kept = {path for path in written if path.parent.name == part}
-        for path in (folder / part).glob("*"):
-            if path not in kept and path.suffix in (".html", ".md", ".json", ".part"):
-                path.unlink()
+    with _locked(folder):
+        for name, text in _views(book, exercises):
+            _replace(folder / name, text)
+            written.append(folder / name)
+        for part in (STUDENTS, RESULTS):
+            kept = {path for path in written if path.parent.name == part}
+            for path in (folder / part).glob("*"):
+                if path not in kept and path.suffix in (".html", ".md", ".json", ".part"):
+                    path.unlink()
     return written
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _views(book: Gradebook, exercises: Mapping[str, Exercise]) -> Iterator[tuple[str, str]]:

@@ -35,7 +35,8 @@ from grader.worker.protocol import Argument
 
 VERSION = 1
 MAX_FILE_BYTES = 256 << 20
-MAX_JSON_BYTES = 256 << 20  # many small cases take several times as much memory
+MAX_JSON_BYTES = 256 << 20
+MAX_VALUES = 1_000_000  # in the JSON: an empty list of three bytes takes hundreds when it is read
 MAX_DOCUMENT_BYTES = 64 << 20
 MAX_DOCUMENTS = 20_000
 MAX_CASES = 256  # of a part, or of the clock
@@ -153,6 +154,8 @@ def from_bytes(data: bytes, path: Path | str = "plans") -> Bundle:
         came = untrusted.brief(head[len(_MAGIC) :].decode("ascii", "replace"), 20)
         raise Mistake(f"{path}: version: expected {VERSION}, got {came}; plan it again here")
     text = _unpacked(data[len(head) :], path)
+    if sum(map(text.count, (b"[", b"{", b","))) > MAX_VALUES:
+        raise Mistake(f"{path}: expected at most {MAX_VALUES:,} lists and fields, got more")
     try:
         return _BUNDLE.validate_json(text)
     except pydantic.ValidationError as error:

@@ -35,7 +35,7 @@ _NOTHING = {
     "detach", "alias", "lift", "lift_fresh", "_unsafe_view", "sym_size", "sym_stride", "resize_",
     "set_", "is_same_size", "is_pinned", "_assert_tensor_metadata", "as_strided_",
     "_has_compatible_shallow_copy_type", "rename_", "requires_grad_", "_version", "detach_",
-    "squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_",
+    "squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "retain_grad", "set_data",
 }  # fmt: skip
 
 _WORDS = {
@@ -110,9 +110,11 @@ class Operations:
     def note(self, func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> None:
         """Add the steps of a completed operation. Raises NeedsData or PlanLimit."""
         name = _name(func)
-        if func.is_view or name in _NOTHING or not isinstance(result, torch.Tensor | tuple | list):
+        if func.is_view or name in _NOTHING:
             return
-        if name in _EMPTY:
+        if not isinstance(result, torch.Tensor | tuple | list):
+            self._note_written(func, args, kwargs)
+        elif name in _EMPTY:
             for each in tensors(result):
                 if each.is_cuda:
                     self.recorder.buffer(each)
@@ -130,6 +132,18 @@ class Operations:
             self._pad(args[0], args[1], args[2] if len(args) > 2 else 0, result)
         else:
             self._foreign(func, args, kwargs, result)
+
+    def _note_written(self, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        """Note an operation without a result by what it writes to, such as a list of tensors."""
+        written = list(_written(func, args, kwargs))
+        if _name(func) == "_foreach_zero_":
+            for each in written:
+                self._fill_with(each, 0)
+        elif _name(func) == "_foreach_copy_":
+            for to, source in zip(written, args[1], strict=True):
+                (self._copy if isinstance(source, FakeTensor) else self._send)(to, source)
+        elif written:
+            self._foreign(func, args, kwargs, None)
 
     # --- fills and copies -------------------------------------------------------------------------
 

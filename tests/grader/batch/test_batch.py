@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -683,6 +683,24 @@ def test_views_are_whole_or_not_written(source, out, exercises, ran, monkeypatch
     with pytest.raises(OSError, match="No space left"):
         grade_class(source, out, exercises)
     assert {path: path.read_bytes() for path in written(out)} == before
+
+
+def test_of_two_commands_that_write_pages_one_waits(source, out, exercises, ran, monkeypatch):
+    _, book = grade_class(source, out, exercises)
+    at_work, most = [], []
+    replace_one = views._replace
+
+    def slowly(path: Path, text: str) -> None:
+        at_work.append(path)
+        most.append(len(at_work))
+        time.sleep(0.002)
+        replace_one(path, text)
+        at_work.remove(path)
+
+    monkeypatch.setattr(views, "_replace", slowly)
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: views.write(book, exercises, out), range(3)))
+    assert max(most) == 1 and len(most) > 3
 
 
 def test_pages_of_students_who_are_gone_go(source, out, exercises, ran):

@@ -341,6 +341,27 @@ def test_metadata_in_a_students_folder_decides_about_nobody_else(tmp_path, clone
     }
 
 
+@pytest.mark.parametrize(
+    ("tree", "layout"),
+    [
+        ({"submission_metadata.yml": b"s: {':submitters': [{':sid': ada}]}", "s/silu.py": B},
+         "gradescope"),
+        ({"ada_30123_1_silu.py": B}, "canvas"),
+        ({"hw-ada/.git/HEAD": b"", "hw-ada/silu.py": B}, "classroom"),
+        ({"ada/silu.py": B, "bob/silu.py": C}, "folders"),
+    ],
+)  # fmt: skip
+def test_a_class_in_the_only_folder_is_told_since_a_student_may_have_made_it(
+    tmp_path, tree, layout
+):
+    write(tmp_path / "class", {f"eve/{path}": data for path, data in tree.items()})
+    collected = collect(tmp_path / "class", EXERCISES)
+    assert collected.layout == layout and "eve" not in of(collected)
+    assert collected.notes[0].startswith("eve/ is all there is")
+    forced = collect(tmp_path / "class", EXERCISES, layout="folders")
+    assert list(of(forced)) == ["eve"] and not forced.notes
+
+
 def test_one_submission_is_a_class_of_one(tmp_path):
     write(tmp_path, {"ada/assignment/silu.py": A, "bob.zip": zipped({"x/silu.py": B})})
     (tmp_path / "cyd.tgz").write_bytes(tarred({"silu.py": C}))
@@ -408,6 +429,17 @@ def test_links_are_never_followed(tmp_path, secret):
     assert handins["dan.zip"].problem == "dan.zip is a link"
     with pytest.raises(Unreadable):
         read_file(source / "ada" / "silu.py", 10)
+
+
+def test_a_folder_that_becomes_a_link_after_it_was_listed_is_not_followed(tmp_path, secret):
+    """Whoever hands in a folder on a shared disk may change it while it is read."""
+    write(tmp_path / "ada", {"a/silu.py": A})
+    [item] = files.listed(tmp_path / "ada").items
+    assert item.read(100) == A
+    (tmp_path / "ada" / "a").rename(tmp_path / "ada" / "b")
+    (tmp_path / "ada" / "a").symlink_to(secret)
+    with pytest.raises(Unreadable, match="can't be read: Not a directory"):
+        item.read(100)
 
 
 def test_fifos_and_sockets_are_never_opened(tmp_path):
@@ -491,7 +523,7 @@ def test_a_mistake_of_ours_is_one_row_with_its_reason(tmp_path, monkeypatch):
     source = write(tmp_path, {"ada/silu.py": A, "bob/silu.py": B})
     plain = files.read_file
     monkeypatch.setattr(
-        files, "read_file", lambda path, n: 1 // 0 if "ada" in str(path) else plain(path, n)
+        files, "read_file", lambda path, *more: 1 // 0 if "ada" in str(path) else plain(path, *more)
     )
     handins = of(collect(source, EXERCISES))
     assert "the grader failed to read it: ZeroDivisionError" in handins["ada"].problem
@@ -582,7 +614,8 @@ def test_a_gradescope_export_is_read_in_every_form(tmp_path, export, form):
     assert "there is no such folder" in handins["submission_104"].problem
     assert handins["submission_999"].members == ()
     assert any("whose it is isn't known" in note for note in handins["submission_999"].notes)
-    assert found.notes == ("left out: odd.txt",)
+    assert found.notes[-1] == "left out: odd.txt"
+    assert len(found.notes) == 1 + (form == "folder around it")
 
 
 @pytest.mark.parametrize(

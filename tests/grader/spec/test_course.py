@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
 import torch
 
+import warpgrade
 from grader.batch.store.keys import Conditions, Keys
 from grader.cases import oracle
 from grader.evidence import PerformanceEvidence
@@ -48,6 +51,43 @@ def test_a_course_is_found_by_its_folder_by_its_file_and_upwards(tmp_path, monke
     assert courses.find() == course
     monkeypatch.chdir(tmp_path)
     assert courses.find() == Course(HOME) and courses.find().is_default
+
+
+@pytest.mark.parametrize("part", ["course.yaml", "exercises"])
+def test_a_course_of_another_users_is_not_taken_unless_it_is_named(tmp_path, monkeypatch, part):
+    """Anybody may put a course into /tmp, and its oracles are run."""
+    course = made(tmp_path / "course")
+    (course.root / "inner").mkdir()
+    lstat = Path.lstat
+
+    def of_somebody(path: Path) -> os.stat_result:
+        status = list(lstat(path))
+        if path == course.root / part:
+            status[stat.ST_UID] = os.geteuid() + 1
+        return os.stat_result(status)
+
+    monkeypatch.setattr(Path, "lstat", of_somebody)
+    monkeypatch.chdir(course.root / "inner")
+    with pytest.raises(SpecError, match=rf"{part}: expected a file of one's own, .*--course "):
+        courses.find()
+    assert courses.find(course.root) == course
+
+
+def test_a_submission_is_not_judged_by_a_course_that_it_brings(tmp_path, monkeypatch, capsys):
+    """Its oracles would run in the grader's process, and its spec says what is right."""
+    course = made(tmp_path / "eve")
+    (course.root / "aa.py").write_text("import torch\n", encoding="utf-8")
+    course.reference.mkdir()
+    ran = tmp_path / "ran"
+    course.oracles.write_text(f"open({str(ran)!r}, 'w')\n", encoding="utf-8")
+    monkeypatch.chdir(course.root)
+    for line in (("grade", "."), ("check", "aa", "--submission", str(course.root))):
+        refused = call(capsys, *line)
+        assert refused.code == 2
+        assert "expected a folder without a course" in " ".join(refused.err.split())
+    with pytest.raises(Mistake, match="expected a folder without a course"):
+        warpgrade.grade(course.root)
+    assert not ran.exists()
 
 
 def test_a_course_file_without_exercises_beside_it_is_for_a_class(tmp_path, monkeypatch):

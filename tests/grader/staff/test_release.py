@@ -473,6 +473,18 @@ def test_a_place_that_is_not_there_is_named(tmp_path):
             b"a: 1\nmissed_by:\n- x\n",
             r"silu\.yaml:2: expected missed_by: \[names\] last",
         ),
+        *(
+            ("exercises/silu.yaml", f"q:\n  ask: a\n{secret}\n".encode(), "on a line each, from")
+            for secret in (
+                "  answer: >\n    42",
+                "  answer:\n    42",
+                "  'answer': 42",
+                "  ? answer\n  : 42",
+                "p: {ask: b, answer: 42}",
+                "  more: {accept: 0.1}",
+                "  answer: [1,\n    2]",
+            )
+        ),
     ],
 )
 def test_a_file_that_is_missing_or_wrong_is_named(tmp_path, made, name, data, said):

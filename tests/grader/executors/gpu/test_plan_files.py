@@ -279,6 +279,13 @@ def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, mon
         bundles.read(path)
 
 
+def test_a_small_file_of_very_many_values_is_refused_before_they_are_made(tmp_path: Path):
+    path = _write(tmp_path / "f.plans", b'{"documents": [' + b"[]," * bundles.MAX_VALUES + b"[]]}")
+    assert path.stat().st_size < 1 << 16
+    with pytest.raises(Mistake, match="at most 1,000,000 lists and fields"):
+        bundles.read(path)
+
+
 def test_a_file_has_room_for_its_documents_and_for_few_cases_beside_them():
     documents = plan_files.MAX_BYTES * 4 // 3  # in base64
     assert documents + (16 << 20) < bundles.MAX_JSON_BYTES < 2 * documents

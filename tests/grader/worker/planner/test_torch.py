@@ -341,6 +341,28 @@ def test_bytes_are_printed_too(planning, tmp_path):
     assert planning.plan(tmp_path, text, PAIR)["printed"] == "text\nbytes \u00e9 \ufffd"
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("torch._foreach_zero_([y, x])", ["fill", "fill"]),
+        ("torch._foreach_copy_([y], [x])", ["copy"]),
+        ("torch._foreach_copy_([y, x], [torch.arange(100.0), torch.ones(100)])",
+         ["upload", "fill"]),
+        ("torch._foreach_add_([y], 1)", ["foreign"]),
+        ("one = torch.ones(1, device='cuda')\n    "
+         "torch._amp_foreach_non_finite_check_and_unscale_([y], one, one)", ["fill", "foreign"]),
+    ],
+)  # fmt: skip
+def test_an_operation_that_returns_nothing_is_noted_by_what_it_writes(
+    planning, tmp_path, line, expected
+):
+    plan = planning.plan(tmp_path, f"{HEAD}def f(x, y):\n    {line}\n", PAIR)
+    noted = [each for each in plan["calls"][0] if each["do"] not in ("alloc", "free")]
+    assert [each["do"] for each in noted] == expected
+    if noted[-1]["do"] == "foreign":
+        assert 1 in {each["buffer"] for each in noted[-1]["outputs"]}
+
+
 def test_streams_and_events(planning, tmp_path):
     text = HEAD + (
         "def f(x, y):\n"
