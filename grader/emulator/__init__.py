@@ -3,7 +3,6 @@
     rewriter.py      CUDA's own syntax to C++ that g++ accepts; lines never shift
         launches.py      kernel<<<grid, block>>>(...)
         kernels.py       the declared kernels, and which are templates or overloaded
-        launch_bounds.py __launch_bounds__ as a mark in the body, which the runtime reads
         ptx.py           inline assembly (PTX) that is known, as C++
         variables.py     extern __shared__, __device__ and __constant__ variables
         edits.py         replacements of text that keep line breaks

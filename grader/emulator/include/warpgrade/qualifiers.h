@@ -16,7 +16,7 @@
 // nothing reads them.
 #define __shared__ static __thread __attribute__((used))
 #define __forceinline__ __inline__ __attribute__((always_inline))
-// The rewriter puts the mark into the body (launch_bounds.py).
+// The rewriter puts the mark into the body (rewriter.py).
 #define __launch_bounds__(...)
 // Two no-ops with numbers in them, a known one and that of the threads: runtime/symbols.cpp looks
 // for them in the kernel's code. So the mark needs no section that the linker would have to keep.
