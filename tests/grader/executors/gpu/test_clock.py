@@ -12,7 +12,7 @@ import torch
 
 from grader.cases import Case, fixed_case
 from grader.executors.encoding import DeviceKernel
-from grader.executors.gpu import gpu_encoding
+from grader.executors.gpu import copy_kernel, gpu_encoding
 from grader.executors.gpu import gpu_runner as executors
 from grader.plan import Buffer, Plan
 from grader.plan.model import Launch, PointerArgument, ScalarArgument
@@ -34,7 +34,9 @@ VARIANT = SILU.variants["triton"]
 N = 4000
 CASE: Case = fixed_case(Task(SILU, VARIANT), {"n": N, "dtype": "float32"}, 7)
 KERNELS = """
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 extern "C" {
 extern const unsigned silu_parameters[] = {0, 8, 8, 8, 16, 4, 20, 4, 0, 0};
 void silu(void** parameters, const unsigned*, const unsigned*) {
@@ -45,6 +47,12 @@ void silu(void** parameters, const unsigned*, const unsigned*) {
     for (int round = 0; round < rounds; ++round) {
         for (int i = 0; i < count; ++i) out[i] = in[i] / (1 + std::exp(-in[i]));
     }
+}
+extern const unsigned copy_parameters[] = {0, 8, 8, 8, 16, 8, 0, 0};
+void copy(void** parameters, const unsigned* grid, const unsigned* block) {
+    const unsigned long bytes = *static_cast<unsigned long*>(parameters[2]);
+    std::memcpy(*static_cast<void**>(parameters[1]), *static_cast<void**>(parameters[0]),
+                std::min(bytes, 16UL * grid[0] * block[0]));
 }
 }
 """
@@ -115,7 +123,11 @@ def test_the_fastest_configuration_is_taken(sandbox, opened, cubin: bytes) -> No
     assert min(slow.seconds() for _ in range(3)) > 5 * min(replays.seconds() for _ in range(3))
 
 
-def test_the_device_s_own_copy_is_a_plan_of_ours(sandbox: Sandbox, opened) -> None:
+def test_a_copy_is_a_plan_of_one_launch(
+    sandbox: Sandbox, opened, cubin: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = DeviceKernel(cubin, copy_kernel.NAME)  # PTX is for a GPU's driver
+    monkeypatch.setattr(copy_kernel, "compiled", lambda: kernel)
     layout = contenders.layout_of("copy", Task(SILU, VARIANT), CASE, 1 << 16)
     more = contenders.layout_of("copy", Task(SILU, VARIANT), CASE, 1 << 17)
     executor = contenders.executor(sandbox, [layout, more], opened)
