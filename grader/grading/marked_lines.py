@@ -32,7 +32,10 @@ def marked_lines(source: str, result: CaseResult) -> tuple[SourceLine, ...]:
 
 
 def own_names(task: Task, source: str, *words: str) -> str:
-    """Which parameters of the submission's entry the spec's names in a message are, if others."""
+    """Which parameters of the submission's entry the spec's names in a message are, if others.
+
+    A name that the file has for something else is left out: the message may mean that.
+    """
     text = SourceText(source[:MOST_CHARACTERS], task.variant.language == "triton")
     entry = text.functions.get(task.variant.entry)
     names = [each.name for each in task.signature]
@@ -41,7 +44,9 @@ def own_names(task: Task, source: str, *words: str) -> str:
     own = [
         f"`{name}` is `{parameter}`"
         for name, parameter in zip(names, entry.parameters, strict=True)
-        if parameter not in names and re.search(_SAID.format(name), " ".join(words))
+        if parameter not in names
+        and re.search(_SAID.format(name), " ".join(words))
+        and not re.search(rf"\b{name}\b", text.code)
     ]
     return f"In this file {', '.join(own)}." if own else ""
 

@@ -62,5 +62,7 @@ def test_the_names_that_an_entry_has_for_what_a_message_names_are_told() -> None
     said = own_names(task, source.format("res"), told)
     assert said == "In this file `out` is `res`, `cols` is `n`, `eps` is `epsilon`."
     assert own_names(task, source.format("out"), "out[3] is nan") == ""
+    other = f"// out\n{source.format('res')}int f(int eps) {{ return eps; }}"
+    assert own_names(task, other, told) == "In this file `out` is `res`, `cols` is `n`."
     assert own_names(task, source.format("res"), "it is left out") == ""
     assert own_names(task, "int main() {}", told) == ""
