@@ -33,7 +33,7 @@ from grader.status import Status, worst
 
 SCHEMA = 1
 MOST_BYTES = 64 << 20  # of a file of evidence
-MOST_VALUES = 4_000_000  # in it: an empty list of three bytes takes hundreds when it is read
+MOST_VALUES = 4_000_000  # in it: once read, each takes hundreds of bytes
 _Measured = Annotated[float, pydantic.Field(ge=-1e100, le=1e100)]  # in percent it is a float, too
 _Integer = Annotated[int, pydantic.Field(ge=-(1 << 100), lt=1 << 100)]  # a float holds it
 _CONFIG = pydantic.ConfigDict(allow_inf_nan=False)

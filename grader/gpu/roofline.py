@@ -32,7 +32,7 @@ ROUNDED = 1.03  # bandwidth is published in two or three digits
 REACHED_BY_COPY = 0.88
 REACHED_BY_MATMUL = 0.80
 
-# A kernel whose accesses waste less than this is told of something else.
+# Accesses waste too little to speak of from so many useful bytes on, and up to so many reads.
 ENOUGH_OF_A_SECTOR = 24.0  # bytes used of 32
 ONCE = 1.2  # reads per element
 
@@ -226,10 +226,10 @@ _Advice = tuple[tuple[float, str], ...]
 _NEIGHBOURS = "let neighbouring threads touch neighbouring addresses, in loads and in stores: "
 _IN_FLIGHT = "keep more bytes in flight: 16 bytes per load and thread, larger blocks or more warps"
 _ON_EVERY_SM = "start enough blocks for every SM, and look for long loops that wait for one load"
-_LEAST_BYTES = 0.97
+_AT_THE_ROOF = 0.97  # of the attainable: from here on only fewer bytes help
 _MEMORY_ADVICE: _Advice = (
     (
-        _LEAST_BYTES,
+        _AT_THE_ROOF,
         "only fewer bytes make it faster now: fuse it with the kernel before or after it",
     ),
     (0.80, _IN_FLIGHT),
@@ -241,7 +241,7 @@ _MEMORY_ADVICE: _Advice = (
     (0.12, _NEIGHBOURS + "memory moves sectors of 32 bytes, needed or not"),
     (0.0, _ON_EVERY_SM),
 )
-# The same below _LEAST_BYTES, where its accesses were counted and none is wasted.
+# The same below _AT_THE_ROOF, where a kernel's accesses were counted and waste little.
 _SPARING_ADVICE: _Advice = ((0.12, _IN_FLIGHT), (0.0, _ON_EVERY_SM))
 _MATRIX_ADVICE: _Advice = (
     (0.97, "it is as fast as the vendor's library: nothing cheap is left"),
@@ -281,7 +281,7 @@ def advice(placed: Place, counted: Counted | None = None) -> str:
     share = placed.fraction / placed.attainable
     if placed.bound != "memory":
         steps = _SCALAR_ADVICE if placed.dtype == "float32" else _MATRIX_ADVICE
-    elif counted is None or share >= _LEAST_BYTES:
+    elif counted is None or share >= _AT_THE_ROOF:
         steps = _MEMORY_ADVICE
     elif wasteful := _waste(counted):
         return wasteful
@@ -298,7 +298,8 @@ def _waste(counted: Counted) -> str:
     name, times = max(counted.reads.items(), key=lambda each: each[1], default=("", 1.0))
     if times > ONCE:
         kept = "keep what is needed again in registers or shared memory"
-        return f"read every element once: those of {name} are read {times:.2g} times; {kept}"
+        often = f"{times:.1f}".removesuffix(".0")
+        return f"read every element once: those of {name} are read {often} times; {kept}"
     return ""
 
 

@@ -482,7 +482,7 @@ def _rounded(observed: Observed) -> Iterator[Attempt]:
     yield Cause("rounded", what, advice), is_near
 
 
-LEAST_OFF = 0.02  # of a result's elements by a unit: where digits cancel fewer may be
+LEAST_OFF = 0.02  # share of wrong elements off by over a unit: cancelled digits alone make few
 LEAST_ROUNDED = 16  # elements of an output whose errors have to vary, as both signs then occur
 
 

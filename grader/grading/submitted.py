@@ -52,8 +52,8 @@ def folder_in(where: Path | int, name: str) -> Iterator[int]:
 def read_file(path: Path, limit: int, root: Path | None = None) -> bytes:
     """At most `limit` bytes of a regular file that is not a link. Raises Unreadable.
 
-    Nor is a folder between it and `root` one: whoever may write there could put one in its place
-    after it was looked at.
+    No folder between `root` and the file may be a link either: someone who can write there could
+    exchange a folder for a link after it was listed.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:

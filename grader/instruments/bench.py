@@ -47,7 +47,7 @@ class Timed:
 
     exercise: str
     variant: str
-    size: int | None  # see Planned
+    size: int | None  # see PlannedCase
     is_scored: bool
     evidence: PerformanceEvidence
 

@@ -36,7 +36,7 @@ from grader.worker.protocol import Argument
 VERSION = 1
 MAX_FILE_BYTES = 256 << 20
 MAX_JSON_BYTES = 256 << 20
-MAX_VALUES = 1_000_000  # in the JSON: an empty list of three bytes takes hundreds when it is read
+MAX_VALUES = 1_000_000  # in the JSON: once read, each takes hundreds of bytes
 MAX_DOCUMENT_BYTES = 64 << 20
 MAX_DOCUMENTS = 20_000
 MAX_CASES = 256  # of a part, or of the clock

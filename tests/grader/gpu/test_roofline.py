@@ -288,6 +288,8 @@ def test_a_data_sheet_promises_more_than_anything_reaches_and_advice_knows_it():
         ({"load": 32.0, "store": 4.0}, {"x": 3.0}, 0.58, "its stores use 4 of a sector's 32 bytes"),
         ({"load": 32.0, "store": 32.0}, {"x": 3.0, "y": 1}, 0.58, "those of x are read 3 times"),
         ({"load": 32.0, "store": 4.0}, {"x": 3.0}, 0.98, "only fewer bytes"),
+        ({"load": 32.0}, {"b": 4096.0}, 0.58, "those of b are read 4096 times"),
+        ({"load": 32.0}, {"x": 1.5}, 0.58, "those of x are read 1.5 times"),
         ({}, {}, 0.58, "keep more bytes in flight"),
     ],
 )
