@@ -63,6 +63,11 @@ class Ways:
     backends: tuple[Backend, ...] | None = None  # where CUDA C++ runs; None: all
     guarded: bool = True  # whether the CUDA C++ object file is inspected, and watched
 
+    @property
+    def uses_cache(self) -> bool:
+        """Whether the user's cache is read and written."""
+        return self.keeps_builds and not self.require_sandbox
+
 
 @dataclass(frozen=True)
 class RunnerOptions:
@@ -146,7 +151,7 @@ class Runners:
         # Where CUDA C++ may run on this kind of machine, in the order in which it is asked.
         ordinary: tuple[Backend, ...] = ("emulator", "gpu") if self._has_gpu else ("emulator",)
         self.backends = ordinary if ways.backends is None else ways.backends
-        is_kept = ways.keeps_builds and not ways.require_sandbox
+        is_kept = ways.uses_cache
         self._kept = KeptBuilds(kept_builds.folder() / "kernels.sqlite" if is_kept else None)
         self._kept_programs = cuda_build.kept_programs() if is_kept else KeptBuilds(None)
         self._kept_for = _KeptForFiles(exercises, self._sources, options.store).of

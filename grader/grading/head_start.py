@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from grader.executors.compile import kept_builds
 from grader.gpu.devices import has_driver
 from grader.mistakes import Mistake
 from grader.sandbox.background import InThread
@@ -55,7 +56,8 @@ def begin_baselines() -> None:
     global _baselines
     if _baselines is None and has_driver():
         with contextlib.suppress(SandboxError):
-            sandbox = Sandbox("cuda", Level.limits, kind="inductor")
+            kernels = kept_builds.kernels_of_baselines()
+            sandbox = Sandbox("cuda", Level.limits, kind="inductor", kernels=kernels)
             sandbox.begin()
             _baselines = sandbox
             atexit.register(_close_what_nobody_took)

@@ -152,7 +152,9 @@ class Session:
             self.rules.apply_to,
             RunnerOptions(options, modules, lent.store, lent.native, begun),
         )
-        self.stopwatch = Stopwatch(self.device, self.seed, exercises, self.runners, lent.trusted)
+        self.stopwatch = Stopwatch(
+            self.device, self.seed, exercises, self.runners, lent.trusted, options.uses_cache
+        )
         self.runners.begin()
         self.timed_out_parts: Counter[str] = Counter()  # by task
         self.causes: defaultdict[str, Causes] = defaultdict(Causes)  # of failures, by task

@@ -8,13 +8,20 @@ from pathlib import Path
 from grader.gpu.devices import DeviceName
 
 
-def environment_of(device: DeviceName, scratch: Path) -> dict[str, str]:
-    """The variables, of which HOME and TMPDIR lead to the scratch folder."""
+def environment_of(
+    device: DeviceName, scratch: Path, kernels: Path | None = None
+) -> dict[str, str]:
+    """The variables, of which HOME and TMPDIR lead to the scratch folder.
+
+    So do those of kernels that torch.compile makes, unless another folder is given for these.
+    """
+    kernels = kernels or scratch
     environment = {
         "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
         "HOME": str(scratch),
         "TMPDIR": str(scratch),
-        "TRITON_CACHE_DIR": str(scratch / "triton"),
+        "TRITON_CACHE_DIR": str(kernels / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(kernels / "inductor"),
         "USER": "worker",  # the user may have no entry inside from which to look up the name
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": "1",

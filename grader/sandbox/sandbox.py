@@ -39,8 +39,11 @@ class Sandbox:
         level: Level | None = None,
         required: bool = False,
         kind: Kind = "python",
+        kernels: Path | None = None,
     ) -> None:
         """`kind` says what its workers do: see worker/fork_server.py.
+
+        `kernels` is a folder where torch.compile keeps what it makes; the scratch folder if None.
 
         `level` asks for one level of confinement; None for the strongest that works here.
 
@@ -49,6 +52,7 @@ class Sandbox:
         """
         self.device = device
         self.kind = kind
+        self._kernels = kernels
         if level or required:
             self.confinement = confinement.choose(level, device, required)
         self._home = ""
@@ -100,7 +104,7 @@ class Sandbox:
         if self._server is None:
             self._home = self._home or _new_home()
             submission = Path(self._home) / "submission"
-            environment = environment_of(self.device, self.scratch)
+            environment = environment_of(self.device, self.scratch, self._kernels)
             try:
                 self._server = ForkServer(
                     self.confinement, self.kind, self.scratch, submission, environment

@@ -66,7 +66,7 @@ class Replays:
         """Make an executor adopt a plan, whose speed is unknown then. Raises TimingFailed."""
         expect_ok(self._worker.ask(Operation.adopt, document=document, limits=FIRST_LIMITS))
         self.forget()
-        self.calls, self._limits = 1, FIRST_LIMITS
+        self.calls, self._limits, self._order = 1, FIRST_LIMITS, ()
 
     def settle(self) -> float:
         """Warm up, choose the number of calls in a replay, and return the seconds of one call.
@@ -95,8 +95,11 @@ class Replays:
     def begin(self) -> None:
         """Have the next replay's calls arranged, without waiting: random sets in random order.
 
-        Calls of a new shape may be compiled meanwhile.
+        Calls of a new shape may be compiled meanwhile. A trusted worker keeps its arrangement as
+        long as the number of calls is the same: it has nothing to gain from knowing it.
         """
+        if not self._sets.are_judged and len(self._order) == self.calls:
+            return
         most = min(self.calls + DECOYS, self._sets.count)
         chosen = self._random.sample(range(self._sets.count), most)
         self._arrange(chosen[: self.calls], chosen[self.calls :])
@@ -114,8 +117,9 @@ class Replays:
         """
         if not self._is_begun:
             self.begin()
-        self._is_begun = False
-        expect_ok(self._death or self._worker.wait(self._limits))
+        if self._is_begun:
+            self._is_begun = False
+            expect_ok(self._death or self._worker.wait(self._limits))
         self._sets.fill([*self._order, *self._decoys])
 
     def replay(self) -> float:

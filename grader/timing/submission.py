@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 
 from grader.evidence import PerformanceEvidence
+from grader.executors.compile import kept_builds
 from grader.executors.cuda import cuda_build, joining
 from grader.executors.registry import RunnerOptions, Runners, Ways
 from grader.gpu import machine, measured_roofs
@@ -38,15 +39,17 @@ class Stopwatch:
         exercises: Mapping[str, Exercise],
         runners: Runners,
         trusted: Sandbox | None = None,
+        uses_cache: bool = False,
     ) -> None:
         """`trusted` is a sandbox for baselines, which its owner closes; None for a new one.
+        Kernels of baselines are in the user's cache if that `uses_cache`.
 
         One such sandbox may serve many submissions, since no submission's code runs in it.
         """
         self._device, self._seed = device, seed
         self._exercises, self._runners = exercises, runners
         self._planned: dict[str, Planned] = {}
-        self._given = trusted
+        self._given, self._uses_cache = trusted, uses_cache
 
     def close(self) -> None:
         """End the sandboxes of baselines and of the staff's solutions."""
@@ -125,7 +128,10 @@ class Stopwatch:
     @cached_property
     def trusted(self) -> Sandbox:
         """The sandbox of baselines, where no submission runs; its first user starts it."""
-        return self._given or trusted_sandbox(self._device)
+        if self._given is not None:
+            return self._given
+        kernels = kept_builds.kernels_of_baselines() if self._uses_cache else None
+        return trusted_sandbox(self._device, kernels)
 
     @cached_property
     def _staff(self) -> tuple[Runners, Sandbox]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
@@ -78,9 +79,12 @@ def cases_of(task: Task, seed: int) -> list[Case]:
     return cases
 
 
-def trusted_sandbox(device: DeviceName) -> Sandbox:
-    """A sandbox for the baselines of what runs on `device`, not yet started."""
-    return Sandbox("cuda" if device == "cuda" else "cpu", Level.limits)
+def trusted_sandbox(device: DeviceName, kernels: Path | None = None) -> Sandbox:
+    """A sandbox for the baselines of what runs on `device`, not yet started.
+
+    `kernels` is a folder where torch.compile keeps what it makes for the next command, if any.
+    """
+    return Sandbox("cuda" if device == "cuda" else "cpu", Level.limits, kernels=kernels)
 
 
 def measure_case(

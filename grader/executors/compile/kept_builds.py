@@ -2,9 +2,10 @@
 
 One file holds what Triton's compilers made: TTIR, layouts, cubins and which TTIR has become a
 cubin. Another one holds programs of CUDA C++, and which files nvcc accepts. Neither holds a
-verdict. A key is a digest of all that the result follows from. The user who grades can write the
-files, so a class is graded without them. Their loss costs nothing but time, so nothing is raised
-where they are broken. A `Store` keeps the same in memory.
+verdict. A folder holds kernels that torch.compile made of baselines. A key is a digest of all that
+the result follows from. The user who grades can write the files, so a class is graded without them.
+Their loss costs nothing but time, so nothing is raised where they are broken. A `Store` keeps the
+same in memory.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from grader.emulator import toolchain
+from grader.sandbox.scratch import remove_tree
 
 MAX_ENTRIES = 20_000  # of a file
+MOST_KERNELS = 4_000  # of baselines
 _MOST_BYTES = 16 << 20  # of one text
 _WAIT_SECONDS = 2.0  # for another process that writes
 T = TypeVar("T")
@@ -38,6 +41,21 @@ def folder() -> Path:
     that the same user has graded, solutions among them.
     """
     return toolchain.cache_root().with_name("warpgrade-compiled")
+
+
+def kernels_of_baselines() -> Path | None:
+    """The folder where torch.compile keeps the kernels of baselines; None where it can't be made.
+
+    It is emptied once it has very many.
+    """
+    path = folder() / "baselines"
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if len(list((path / "triton").glob("*"))) > MOST_KERNELS:
+            remove_tree(str(path))
+    except OSError:
+        return None
+    return path
 
 
 class KeptBuilds:
