@@ -81,8 +81,6 @@ class BufferSets:
     Inputs are drawn once, and outputs aren't judged. `memory` holds `layout.bytes(count)`.
     """
 
-    are_judged = False
-
     def __init__(self, memory: SharedBuffers, layout: Layout, count: int) -> None:
         self.count = count
         self._layout = layout
@@ -151,8 +149,6 @@ class GradedBufferSets(BufferSets):
     Before a replay, each input is drawn anew and each output filled with random poison. So results
     kept from an earlier call are useless. After it, all outputs are judged from one copy.
     """
-
-    are_judged = True
 
     def __init__(self, memory: SharedBuffers, task: Task, case: Case, count: int) -> None:
         super().__init__(memory, Layout.of(task, case), count)

@@ -243,9 +243,16 @@ def has_reference(task: Task) -> bool:
 class Standing:
     """A worker that loads its code or creates its CUDA context, and the memory that it shares."""
 
-    def __init__(self, worker: Worker, memory: SharedBuffers, room: tuple[int, int]) -> None:
-        """`room` is the bytes of the two buffers. The worker's first request was sent."""
+    def __init__(
+        self, worker: Worker, memory: SharedBuffers, room: tuple[int, int], is_python: bool
+    ) -> None:
+        """`room` is the bytes of the two buffers. The worker's first request was sent.
+
+        One that `is_python` has a baseline of ours, and keeps its graph of calls: capturing one
+        from Python takes several times as long as a replay.
+        """
         self.worker, self.memory, self.room = worker, memory, room
+        self._is_python = is_python
         self._is_ready = False
         self._served: Replays | None = None
 
@@ -273,7 +280,7 @@ class Standing:
             self._served.abandon()
         fits = (room // length for room, length in zip(self.room, layout.lengths, strict=True))
         sets = make_sets(self.memory, min(*fits, _enough(layout)))
-        self._served = Replays(self.worker, sets)
+        self._served = Replays(self.worker, sets, keeps_order=self._is_python)
         return self._served
 
     def ungraded(self, layout: Layout) -> Replays:
@@ -309,7 +316,7 @@ def start(
         died = worker.post(Operation.place, layouts[0].arguments(0))
     if died is not None:
         expect_ok(died)
-    return Standing(worker, memory, room)
+    return Standing(worker, memory, room, is_python=bool(entry))
 
 
 def _count(layout: Layout, free: int) -> int:

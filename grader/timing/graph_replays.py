@@ -43,11 +43,13 @@ TIMES_EXPECTED = 50.0  # a replay that takes so many times its expected duration
 class Replays:
     """One worker and its buffer sets."""
 
-    def __init__(self, worker: Worker, sets: BufferSets) -> None:
+    def __init__(self, worker: Worker, sets: BufferSets, keeps_order: bool = False) -> None:
         """The worker has its code; every set's arguments are sent to it now.
 
-        Raises TimingFailed.
+        With `keeps_order` calls are arranged anew only where their number changes. Raises
+        TimingFailed.
         """
+        self._keeps_order = keeps_order
         self._worker = worker
         self._sets = sets
         self._random = random.SystemRandom()
@@ -66,7 +68,7 @@ class Replays:
         """Make an executor adopt a plan, whose speed is unknown then. Raises TimingFailed."""
         expect_ok(self._worker.ask(Operation.adopt, document=document, limits=FIRST_LIMITS))
         self.forget()
-        self.calls, self._limits, self._order = 1, FIRST_LIMITS, ()
+        self.calls, self._limits = 1, FIRST_LIMITS
 
     def settle(self) -> float:
         """Warm up, choose the number of calls in a replay, and return the seconds of one call.
@@ -95,10 +97,9 @@ class Replays:
     def begin(self) -> None:
         """Have the next replay's calls arranged, without waiting: random sets in random order.
 
-        Calls of a new shape may be compiled meanwhile. A trusted worker keeps its arrangement as
-        long as the number of calls is the same: it has nothing to gain from knowing it.
+        Calls of a new shape may be compiled meanwhile.
         """
-        if not self._sets.are_judged and len(self._order) == self.calls:
+        if self._keeps_order and len(self._order) == self.calls:
             return
         most = min(self.calls + DECOYS, self._sets.count)
         chosen = self._random.sample(range(self._sets.count), most)

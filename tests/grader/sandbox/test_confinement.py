@@ -315,7 +315,8 @@ except PermissionError:
     tell([])
 """
     (told,) = room.run(lines)
-    assert told in ([], [1, 2])  # in a namespace: the fork server and the worker
+    # In a namespace there are the fork server and the worker; threads have taken numbers between.
+    assert not told or (len(told) == 2 and told[0] == 1)
 
 
 def test_a_worker_can_end_itself_by_a_signal(room):
