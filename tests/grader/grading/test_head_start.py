@@ -17,6 +17,7 @@ from grader.gpu import devices
 from grader.grading import head_start
 from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
+from grader.sandbox.environment import environment_of
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.timing.graph_replays import FIRST_LIMITS
@@ -190,6 +191,24 @@ def loads(sandbox: Sandbox, path: Path) -> bool:
     answer = worker.ask(Operation.load, [])
     worker.close()
     return answer.code is Code.ok
+
+
+def test_only_baselines_have_the_folder_of_kept_kernels(tmp_path):
+    scratch, kernels = tmp_path / "scratch", tmp_path / "kernels"
+    names = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+    for given, folder in (((), scratch), ((kernels,), kernels)):
+        environment = environment_of("cuda", scratch, *given)
+        assert all(Path(environment[name]).parent == folder for name in names)
+        assert environment["HOME"] == str(scratch)
+
+
+@pytest.mark.parametrize("uses_cache", [True, False])
+def test_a_class_is_timed_with_no_kept_kernels(tmp_path, monkeypatch, uses_cache):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    options = Options(keeps_builds=uses_cache, device="cpu")
+    with Session(tmp_path, load_all(), options) as session:
+        session.stopwatch.trusted  # noqa: B018 (it makes the folder)
+    assert (tmp_path / "warpgrade-compiled" / "baselines").exists() is uses_cache
 
 
 def test_workers_for_baselines_find_torch_compile_imported(monkeypatch):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -200,6 +201,15 @@ def test_a_copy_copies_the_sets_of_its_order_and_no_others(python_sandbox, opene
         order = set(replays._order)
         for number, (given, out) in enumerate(outputs_of(replays)):
             assert torch.equal(given, out) is (number in order)
+
+
+def test_only_baselines_in_python_keep_their_graph_of_calls(python_sandbox, opened):
+    with baselines_of(python_sandbox, "torch") as baselines:
+        assert baselines.begin("torch", CASES[0], opened)._keeps_order
+    worker = SimpleNamespace(post=lambda *_: None, close=lambda: None)
+    sandbox: Any = SimpleNamespace(device="cpu", worker=lambda *_, **__: worker)
+    layouts = [Layout.of(Task(EXERCISE, VARIANT), CASES[0])]
+    assert not contenders.start(sandbox, Path("executor"), "", layouts, opened)._is_python
 
 
 def test_a_baseline_returns_its_output_so_that_a_replay_can_keep_it():

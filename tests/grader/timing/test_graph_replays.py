@@ -70,6 +70,17 @@ def test_a_replay_that_was_begun_is_arranged_once(of):
     assert worker.asked == [Operation.arrange, Operation.replay, Operation.replay] * 2
 
 
+def test_a_baseline_in_python_is_arranged_anew_only_for_another_number_of_calls(bench, clock):
+    worker: Any = MadeUp(clock, bench.compute, seconds=2e-4)
+    timed = Replays(worker, bench.sets, keeps_order=True)
+    timed.settle()
+    worker.asked.clear()
+    timed.seconds()
+    timed.seconds()
+    assert worker.asked == [Operation.arrange, *[Operation.replay] * 4]
+    assert len(worker.orders[-1]) == timed.calls == 10
+
+
 def test_a_worker_that_ends_as_a_replay_is_begun_is_told_when_it_is_prepared(of):
     worker, timed = of()
     worker.post = lambda *_, **__: Death(Cause.exited, "exit status 1")

@@ -103,6 +103,26 @@ def test_of_too_many_the_oldest_go(tmp_path: Path) -> None:
     builds.close()
 
 
+def test_kernels_of_baselines_are_kept_until_they_are_very_many(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(kept_builds, "MOST_KERNELS", 2)
+    path = kept_builds.kernels_of_baselines()
+    assert path is not None and path.is_relative_to(kept_builds.folder())
+    for name in "ab":
+        (path / "triton" / name).mkdir(parents=True)
+    assert kept_builds.kernels_of_baselines() == path and (path / "triton" / "a").is_dir()
+    (path / "triton" / "c").mkdir()
+    assert kept_builds.kernels_of_baselines() == path and not (path / "triton").exists()
+
+
+def test_kernels_of_baselines_stay_in_the_scratch_folder_where_none_can_be_kept(
+    tmp_path, monkeypatch
+) -> None:
+    (tmp_path / "a_file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a_file"))
+    assert kept_builds.kernels_of_baselines() is None
+
+
 def no_compiler(limits: Limits) -> Worker:
     raise AssertionError("nothing is to be compiled")
 
