@@ -166,9 +166,8 @@ def _unused(scope: Scope) -> Iterator[Edit]:
                 f"`{scope.function.name}` never uses its parameter `{parameter}`: "
                 f"{scope.quoted(token.start, end)} isn't multiplied by it"
             )
-            change = Change(end, end, f" * {parameter}")
             cost = 5 if parameter in scope.function.integers else 2
-            yield scope.edit("unused", [change], what, "", cost)
+            yield scope.edit("unused", [Change(end, end, f" * {parameter}")], what, "", cost)
 
 
 _OTHER_OPERATORS = {

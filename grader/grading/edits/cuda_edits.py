@@ -252,8 +252,7 @@ def _moved(scope: Scope, at: int, end: int) -> Iterator[Edit]:
     what = "This `__syncthreads()` stands in a branch that not every thread takes"
     advice = "Move it out of the branch: every thread of the block has to reach it, in every turn."
     if alone := _ALONE.search(scope.text.code, scope.function.body, at):
-        change = Change(alone.start(), at, "")
-        yield scope.edit("barrier_in_branch", [change], what, advice, 0)
+        yield scope.edit("barrier_in_branch", [Change(alone.start(), at, "")], what, advice, 0)
     branches: list[bool] = []  # of the blocks around it, whether each one is a branch
     head = scope.function.body
     for brace in re.finditer(r"[{};]", scope.text.code[head:at]):
@@ -358,8 +357,7 @@ def _bytes(scope: Scope) -> Iterator[Edit]:
                 what = (
                     f"`sizeof({pointer[1]})` is the size of the pointer, not of what it points at"
                 )
-                change = Change(low, high, name[0])
-                yield scope.edit("bytes", [change], what, f"Pass {name[0]}.", 1)
+                yield scope.edit("bytes", [Change(low, high, name[0])], what, f"Pass {name[0]}.", 1)
         if call.name == "cudaMemcpy2D":
             sizes = sorted(scope.function.integers)
             for low, high in (
@@ -454,8 +452,7 @@ def _pairs(scope: Scope) -> Iterator[Edit]:
         thread, distance = match.group(1, 2)
         mistake = f"Every `{distance}`-th thread adds here, and only half of them begin a pair"
         advice = f"A pair begins at each multiple of 2 * {distance}: {thread} % (2 * {distance})."
-        change = Change(*match.span(2), f"(2 * {distance})")
-        yield scope.edit("pairs", [change], mistake, advice, 0)
+        yield scope.edit("pairs", [Change(*match.span(2), f"(2 * {distance})")], mistake, advice, 0)
 
 
 _OPERAND = r"\w+(?:\.\w+)?"

@@ -874,8 +874,7 @@ def _types(scope: Scope) -> Iterator[Edit]:
         new = match[1].replace("empty", "zeros")
         of = match[0][: match.start(1) - match.start()]
         what = f"Nothing sets the memory of `{of}{match[1]}` before the kernel adds to it"
-        change = Change(*match.span(1), new)
-        yield scope.edit("cleared", [change], what, f"Take {of}{new}.", 1)
+        yield scope.edit("cleared", [Change(*match.span(1), new)], what, f"Take {of}{new}.", 1)
     if scope.is_triton and scope.function.is_kernel:
         for match in scope.matches(r"(?m)= (0)$"):
             yield scope.instead("number", *match.span(1), "0.0", 2, match.span(1))
