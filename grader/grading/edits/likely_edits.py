@@ -287,7 +287,7 @@ class _Nearness:
                 nearest = {
                     number
                     for number in range(first, last + 1)
-                    if any(name in names for name in _assigned(self._line(number)))
+                    if any((m[1] or m[2]) in names for m in _ASSIGNED.finditer(self._line(number)))
                 } | {number for line in nearest for number in self._headers(first, line)}
         launched = re.compile(rf"\b(?:{'|'.join(kernels)})\s*(?:\[|<<<)")
         for number, text in enumerate(self._text.lines, 1):
@@ -312,11 +312,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
+# The names that a line gives a value.
 _ASSIGNED = re.compile(
     r"([A-Za-z_]\w*)(?:\[[^\]\n]*\])*\s*(?:[-+*/]|<<|>>)?=(?!=)|\bfor\s+([A-Za-z_]\w*)"
 )
-
-
-def _assigned(line: str) -> list[str]:
-    """The names that a line gives a value."""
-    return [match[1] or match[2] for match in _ASSIGNED.finditer(line)]

@@ -94,7 +94,8 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
         with_it = _in_other_indices(scope, token)
         for other in (each for each in before if each in with_it):
             yield scope.instead("as_elsewhere", token.start, token.end, other, 1, around)
-        if _is_in_grid(scope, token):  # blocks of a fixed number are right for few sizes alone
+        if any((token.start, token.end) in each.grid[:1] for each in scope.launches):
+            # Blocks of a fixed number are right for few sizes alone.
             before = [each for each in before if not each.isupper()]
         for other in before[:MOST_OTHERS]:
             apart = token.line - scope.text.line_at(scope.first_use.get(other, 0))
@@ -152,11 +153,6 @@ def _derived(scope: Scope) -> Iterator[Edit]:
             if token.start >= at and is_alike:
                 around = scope.operands(index)
                 yield scope.instead("derived", token.start, token.end, name, 2 if at else 1, around)
-
-
-def _is_in_grid(scope: Scope, token: Token) -> bool:
-    """Whether a token alone says how many blocks or programs a launch has."""
-    return any((token.start, token.end) in each.grid[:1] for each in scope.launches)
 
 
 _NAMES = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
