@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -319,6 +319,24 @@ class Call:
     arguments: tuple[tuple[int, int], ...]
     start: int
     end: int  # behind the closing parenthesis
+
+
+Rule = Callable[[Scope], Iterator[Edit]]
+_RuleOfMatch = Callable[[Scope, re.Match[str]], Iterator[Edit]]
+
+
+def at_each(pattern: str | re.Pattern[str]) -> Callable[[_RuleOfMatch], Rule]:
+    """Makes a rule of a function that yields the edits of one match of `pattern` in a body."""
+    compiled = re.compile(pattern)
+
+    def decorated(edits: _RuleOfMatch) -> Rule:
+        def rule(scope: Scope) -> Iterator[Edit]:
+            for match in scope.matches(compiled):
+                yield from edits(scope, match)
+
+        return rule
+
+    return decorated
 
 
 MOST_APART = 2  # lines from one name to another that is made in the same form
