@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from grader.executors.source_text import Change
 from grader.grading.edits.edit_scope import Call, Edit, Rule, Scope, at_each, shared_arrays
@@ -211,7 +210,7 @@ def _barriers(scope: Scope) -> Iterator[Edit]:
             where = "at the end of the loop, " if closes and within[-1:] == ["for"] else ""
             what = f"A `__syncthreads()` is missing {where}before line {number}"
             change = Change(starts[number - 1], starts[number - 1], "__syncthreads();\n")
-            edit = replace(scope.edit("barrier", [change], what, _SHARED, 1), line=number)
+            edit = scope.edit("barrier", [change], what, _SHARED, 1)
             missing.append((within.count("for"), edit))
         if "__syncthreads" in code:
             at = scope.text.code.index("__syncthreads", starts[number - 1])

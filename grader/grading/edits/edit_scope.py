@@ -270,10 +270,17 @@ class Scope(_Body):
         return [each for each in self.reached if each.is_kernel]
 
     def edit(
-        self, name: str, changes: Sequence[Change], sentence: str, advice: str, cost: int
+        self,
+        name: str,
+        changes: Sequence[Change],
+        sentence: str,
+        advice: str,
+        cost: int,
+        shown_at: int | None = None,
     ) -> Edit:
-        first = min(changes, key=lambda each: each.start)
-        return Edit(name, tuple(changes), self.text.line_at(first.start), sentence, advice, cost)
+        """An edit; a message shows it at a place of the file, or else at the first change."""
+        at = min(each.start for each in changes) if shown_at is None else shown_at
+        return Edit(name, tuple(changes), self.text.line_at(at), sentence, advice, cost)
 
     def instead(
         self, name: str, start: int, end: int, new: str, cost: int, around: tuple[int, int] = (0, 0)

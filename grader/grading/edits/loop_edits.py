@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from grader.executors.source_text import Change
 from grader.grading.edits.edit_scope import Edit, Rule, Scope, at_each
@@ -42,8 +41,7 @@ def _not_advanced(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
             statement = f"{name} += {step}{'' if scope.is_triton else ';'}"
             what = f"Nothing in the loop moves `{name}` on: `{statement}` is missing"
             change = Change(end, end, f"{indent}{statement}\n")
-            edit = scope.edit("not_advanced", [change], what, "", 1)
-            yield replace(edit, line=scope.text.line_at(loop.start()))
+            yield scope.edit("not_advanced", [change], what, "", 1, loop.start())
 
 
 _STOP = re.compile(
@@ -214,8 +212,7 @@ def _not_kept(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
             what = f"Nothing in the loop changes `{name}`: `{statement}` is missing at its end"
             change = Change(end, end, f"{margin}{statement}\n")
             advice = "Each round then begins with what the one before it left."
-            edit = scope.edit("not_kept", [change], what, advice, 1)
-            yield replace(edit, line=scope.text.line_at(loop.start()))
+            yield scope.edit("not_kept", [change], what, advice, 1, loop.start())
 
 
 _SCALED = re.compile(
@@ -246,8 +243,7 @@ def _in_front(
         Change(loop.start(), loop.start(), f"{loop[1]}{statement}\n"),
         Change(*span, ""),
     ]
-    edit = scope.edit(name, changes, what.format(scope.quoted(*span)), advice, 1)
-    return replace(edit, line=scope.text.line_at(span[0]))
+    return scope.edit(name, changes, what.format(scope.quoted(*span)), advice, 1, span[0])
 
 
 _RESET = re.compile(
@@ -325,8 +321,8 @@ def _falls_through(scope: Scope) -> Iterator[Edit]:
                 f"{scope.quoted(one.start(), one.end())} has no `break`, so the next case runs too"
             )
             change = Change(other.start(), other.start(), f"{other[1]}    break;\n")
-            edit = scope.edit("falls_through", [change], what, "End it with `break;`.", 0)
-            yield replace(edit, line=scope.text.line_at(one.start()))
+            advice = "End it with `break;`."
+            yield scope.edit("falls_through", [change], what, advice, 0, one.start())
 
 
 RULES: Sequence[Rule] = (

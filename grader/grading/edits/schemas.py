@@ -12,7 +12,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from grader.executors.source_text import Change, Token
 from grader.grading.edits.edit_scope import WORDS, Edit, Rule, Scope, are_twins, at_each, axis_of
@@ -597,7 +596,8 @@ def _changes_in_a_loop(code: str, name: str) -> bool:
 
 
 @at_each(
-    r"(?m)^([ \t]*)([A-Za-z_][\w.\[\]() ,:*&<>+-]*?(?:[-+*/]?=(?!=)[^;{}\n]+|\([^;{}\n]*\)));?[ \t]*$"
+    r"(?m)^([ \t]*)([A-Za-z_][\w.\[\]() ,:*&<>+-]*?"
+    r"(?:[-+*/]?=(?!=)[^;{}\n]+|\([^;{}\n]*\)));?[ \t]*$"
 )
 def _statements(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A statement that is too much, or that has to be repeated before a later loop."""
@@ -685,10 +685,8 @@ def _constants(scope: Scope) -> Iterator[Edit]:
         uses = [token for token in tokens if token.text == match[1]]
         for new, cost in _other_numbers(match[2]) if 0 < len(uses) <= MOST_USES else ():
             what = f"`{match[1]}` is {match[2]}, where {new} belongs"
-            edit = scope.edit(
-                "constant", [Change(t.start, t.end, new) for t in uses], what, "", cost
-            )
-            yield replace(edit, line=scope.text.line_at(match.start(1)))
+            changes = [Change(t.start, t.end, new) for t in uses]
+            yield scope.edit("constant", changes, what, "", cost, match.start(1))
 
 
 MOST_USES = 30  # of a constant

@@ -117,8 +117,8 @@ def _casts(scope: Scope) -> Iterator[Edit]:
         if call.name == "tl.load" and not scope.text.code[call.end :].startswith(".to("):
             what = "The loaded values aren't converted to float32, so later steps are in their type"
             change = Change(call.end, call.end, ".to(tl.float32)")
-            edit = scope.edit("no_cast", [change], what, "Convert right behind the load.", 3)
-            yield replace(edit, line=scope.text.line_at(call.start))
+            advice = "Convert right behind the load."
+            yield scope.edit("no_cast", [change], what, advice, 3, call.start)
     for match in scope.matches(_NARROW_FIRST):
         what = f"`{match[1]}` is kept in {scope.quoted(*match.span(2))}, so each addition rounds"
         advice = "Keep it in float32, and convert where the result is stored."
@@ -400,8 +400,8 @@ def _odd_tensor(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """An address of one tensor with several strides of another one: a line that was copied."""
     known = {*scope.function.parameters}
 
-    def own(stride: re.Match[str], tensor: str = match[2]) -> str:
-        name = f"stride_{tensor}{stride[1]}"
+    def own(stride: re.Match[str]) -> str:
+        name = f"stride_{match[2]}{stride[1]}"
         return name if name in known else stride[0]
 
     new = re.sub(r"\bstride_\w(\w)\b", own, match[1])
