@@ -47,7 +47,7 @@ def grade(
         variants += predictions.answered(session, only)
         environment = _environment(session)
     return Evidence(
-        submission=_in_utf8(submission.name or str(submission)),
+        submission=(submission.name or str(submission)).encode("utf-8", "replace").decode(),
         seed=session.seed,
         variants=tuple(variants),
         environment=environment,
@@ -162,8 +162,3 @@ def _expect_no_course(submission: Path, exercises: Mapping[str, Exercise]) -> No
                 f"{submission}: expected a folder without a course, got the one that would judge "
                 f"it, {course.root}: go to the course's own folder, or give --course"
             )
-
-
-def _in_utf8(name: str) -> str:
-    """A folder's name as text; bytes that aren't UTF-8 are replaced."""
-    return name.encode("utf-8", "replace").decode()

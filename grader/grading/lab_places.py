@@ -44,7 +44,9 @@ class _Placing:
         if isinstance(value, Failure):
             fields["cause"] = _IN_WORDS.sub(self._in_words, fields["cause"])
             fields["hint"] = _IN_WORDS.sub(self._in_words, fields["hint"])
-            fields["detail"] = _EXCERPT.sub(self._of_excerpt, fields["detail"])
+            fields["detail"] = _EXCERPT.sub(
+                lambda match: f"{match[1]}{self._joined.place(int(match[2]))[1]}", fields["detail"]
+            )
         return dataclasses.replace(value, **fields)
 
     def _in_text(self, text: str) -> str:
@@ -57,10 +59,6 @@ class _Placing:
     def _in_words(self, match: re.Match[str]) -> str:
         file, line = self._joined.place(int(match[2]))
         return f"{match[1]} {line}" + (f" of {file}" if file != self._joined.file else "")
-
-    def _of_excerpt(self, match: re.Match[str]) -> str:
-        line = self._joined.place(int(match[2]))[1]
-        return f"{match[1]}{line}"
 
     def _of_line(
         self, value: SourceLine | Touch | LineCounters

@@ -199,7 +199,8 @@ def shared_out(tasks: Sequence[Task], device: str | None) -> list[Share]:
     Planning what will be timed is another, and so is counting accesses, which needs no GPU. All
     tasks in one CUDA C++ file are one share, so that it is compiled once.
     """
-    by_worth = _by_worth(tasks)
+    worth = [(task.variant.max_points, task.exercise.max_points) for task in tasks]
+    by_worth = sorted(range(len(tasks)), key=worth.__getitem__, reverse=True)
     if device != locks.ON_GPU:
         return [Share((index,)) for index in by_worth]
     shares: dict[object, list[Share]] = {}
@@ -224,9 +225,3 @@ def _shares_of_triton(index: int, task: Task) -> list[Share]:
     timed = [Share((index,), plans=True)] if task.variant.is_graded_on_speed else []
     counting = [Share((index,), counts=True)] if task.variant.memory is not None else []
     return [*timed, *(Share((index,), names) for names in by_dtype), *counting]
-
-
-def _by_worth(tasks: Sequence[Task]) -> list[int]:
-    """The tasks' places, by the worth of the variant and then of the exercise, highest first."""
-    worth = [(task.variant.max_points, task.exercise.max_points) for task in tasks]
-    return sorted(range(len(tasks)), key=worth.__getitem__, reverse=True)

@@ -100,8 +100,9 @@ class _Python:
     def places(self, entry: str) -> Iterator[Place]:
         """The places of every name that the entry uses, directly or through what it names."""
         for statement in self._used_by(entry):
-            is_kernel = isinstance(statement, ast.FunctionDef) and _is_kernel(statement)
+            is_kernel = False
             if isinstance(statement, ast.FunctionDef):
+                is_kernel = any("jit" in ast.unparse(each) for each in statement.decorator_list)
                 yield from self._defaults(statement)
             for node in () if is_kernel else ast.walk(statement):
                 if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
@@ -184,10 +185,6 @@ class _Python:
     def _end(self, node: ast.expr | ast.stmt) -> int:
         assert node.end_lineno is not None and node.end_col_offset is not None
         return self._lines[node.end_lineno - 1] + node.end_col_offset
-
-
-def _is_kernel(function: ast.FunctionDef) -> bool:
-    return any("jit" in ast.unparse(each) for each in function.decorator_list)
 
 
 def _bound_by(statement: ast.stmt) -> set[str]:

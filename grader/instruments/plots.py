@@ -122,16 +122,13 @@ def draw_all(figures: Sequence[Figure]) -> list[Path]:
     prepare()
     processes = min(len(figures), len(os.sched_getaffinity(0)))
     context = multiprocessing.get_context("forkserver")
-    with ProcessPoolExecutor(processes, context, _ignore_interrupts) as pool:
+    deaf = (signal.SIGINT, signal.SIG_IGN)  # this process ends them after Ctrl-C
+    with ProcessPoolExecutor(processes, context, signal.signal, deaf) as pool:
         return [path for files in pool.map(_draw, figures) for path in files]
 
 
 def _draw(figure: Figure) -> tuple[Path, Path]:
     return figure()
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _is_installed() -> bool:

@@ -224,10 +224,12 @@ def _score_variant(
         rows.append(_close(PREDICTIONS, _decide_predictions(observed, offered), offered))
     points = _Points.total(points for _, points in rows)
     checks = tuple(check for check, _ in rows)
+    # Checks that need another machine don't hide that the rest passed.
+    decided = [c.status for c in checks if c.parts or c.status is not Status.not_measured]
     row = VariantScore(
         variant.name,
         variant.file,
-        _variant_status(checks),
+        _overall(decided),
         checks=checks,
         is_bonus=variant.bonus,
         **points.rounded(),
@@ -417,13 +419,6 @@ def _overall(statuses: Iterable[Status]) -> Status:
     if Status.not_attempted in every:
         return Status.not_attempted
     return worst([s for s in every if s.is_failure] or every or [Status.not_measured])
-
-
-def _variant_status(checks: Iterable[CheckScore]) -> Status:
-    """As `_overall`, but checks that need another machine don't hide that the rest passed."""
-    return _overall(
-        [check.status for check in checks if check.parts or check.status is not Status.not_measured]
-    )
 
 
 def exact(points: float) -> Fraction:

@@ -259,7 +259,10 @@ def _size_rule(value: object) -> SizeRule:
         _only_keys(value, (form,))
         if form == "or_zero":
             return _size_rule(value[form]).model_copy(update={"or_zero": True})
-        return _size_choices(value[form]) if form == "one_of" else _size_powers(value[form])
+        if form == "power_of_two":
+            return _size_powers(value[form])
+        choices = sorted(whole(choice) for choice in nonempty_list(value[form]))
+        return SizeRule(low=choices[0], high=choices[-1], choices=tuple(choices))
     size = whole(value, f"a size >= 1 ({_SIZE_FORMS})")
     return SizeRule(low=size, high=size)
 
@@ -290,11 +293,6 @@ def _size_powers(value: object) -> SizeRule:
     if not powers:
         raise refusal(f"expected a power of two between {low} and {high}: there is none")
     return SizeRule(low=powers[0], high=powers[-1], choices=tuple(powers))
-
-
-def _size_choices(value: object) -> SizeRule:
-    choices = sorted(whole(choice) for choice in nonempty_list(value))
-    return SizeRule(low=choices[0], high=choices[-1], choices=tuple(choices))
 
 
 def _size_multiples(value: Mapping[Any, object]) -> SizeRule:

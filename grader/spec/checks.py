@@ -50,7 +50,10 @@ def across(exercise: Exercise) -> Iterator[Mistake]:
     """Every mistake that involves several fields."""
     yield from _size_mistakes(exercise)
     yield from _launch_mistakes(exercise)
-    yield from _relation_mistakes(exercise)
+    for index, relation in enumerate(exercise.where):
+        for side in (relation.left, relation.right):
+            unknown = _unknown_names(side, exercise.numbers_names, "sizes")
+            yield from below(("where", index), unknown)
     yield from _argument_mistakes(exercise)
     entries: dict[tuple[str, str], str] = {}
     yield from _tolerance_mistakes(exercise, exercise.tolerance, ("tolerance",))
@@ -90,13 +93,6 @@ def derived_mistakes(exercise: Exercise) -> Iterator[Mistake]:
             yield Mistake(path, f"expected another name: {name!r} is a size")
         yield from below(path, _unknown_names(formula, known, "sizes"))
         known.append(name)
-
-
-def _relation_mistakes(exercise: Exercise) -> Iterator[Mistake]:
-    for index, relation in enumerate(exercise.where):
-        for side in (relation.left, relation.right):
-            unknown = _unknown_names(side, exercise.numbers_names, "sizes")
-            yield from below(("where", index), unknown)
 
 
 def _tolerance_mistakes(

@@ -44,11 +44,6 @@ def decided(evidence: Evidence, adjustments: Iterable[Adjustment]) -> Evidence:
     return evidence if variants == evidence.variants else replace(evidence, variants=variants)
 
 
-def is_about(adjustment: Adjustment, exercise: str, variant: str) -> bool:
-    """Whether a decision is meant for a variant: it names it, its exercise, or nothing."""
-    return adjustment.only in ("", exercise, f"{exercise}/{variant}")
-
-
 def waits_for(attempt: Attempt) -> tuple[str, ...]:
     """Why the score of a readable hand-in may still change, a line for each reason."""
     if attempt.grade is None:
@@ -67,7 +62,8 @@ def waits_for(attempt: Attempt) -> tuple[str, ...]:
 
 
 def _decided(variant: VariantEvidence, decisions: list[Adjustment]) -> VariantEvidence:
-    mine = [each for each in decisions if is_about(each, variant.exercise, variant.variant)]
+    about = ("", variant.exercise, f"{variant.exercise}/{variant.variant}")
+    mine = [each for each in decisions if each.only in about]
     if any(each.kind is AdjustmentKind.lift for each in mine) and _breaks_rules(variant):
         variant = _unrun(variant)
     on_time = [each for each in mine if each.kind in _ON_TIMES]

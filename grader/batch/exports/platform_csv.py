@@ -72,10 +72,6 @@ def _lateness(entry: Entry) -> str:
     return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
 
 
-def _awarded(entry: Entry) -> float | None:
-    return entry.final_score if entry.attempts or entry.final_score is not None else 0.0
-
-
 _GRADESCOPE: _Columns = {
     "First Name": lambda _, entry: text(_names(entry.student)[0]),
     "Last Name": lambda _, entry: text(_names(entry.student)[1]),
@@ -99,6 +95,6 @@ _CLASSROOM: _Columns = {
     "student_repository_name": lambda _, entry: identifier(entry.handin.id) if entry.handin else "",
     "student_repository_url": lambda *_: "",
     "submission_timestamp": lambda _, entry: _time(entry, datetime.isoformat),
-    "points_awarded": lambda _, entry: points(_awarded(entry)),
+    "points_awarded": lambda _, e: points(0.0 if _status(e) == "Missing" else e.final_score),
     "points_available": lambda book, _: points(book.max_score),
 }

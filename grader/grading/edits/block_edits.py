@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from grader.executors.source_text import Change, Function
 from grader.grading.edits import kinds
-from grader.grading.edits.edit_scope import Edit, Scope, shared_arrays
+from grader.grading.edits.edit_scope import Edit, Rule, Scope, at_each, shared_arrays
 
 MOST_CONSTANTS = 4  # for a launch's threads
 MOST_WRAPPED = 12  # values that a helper which nothing calls may be meant for
@@ -78,16 +78,13 @@ def _threads(scope: Scope) -> Iterator[Edit]:
                     yield scope.instead("threads", *shape.span(2), name, 1, shape.span())
 
 
-_FEW = re.compile(r"\bif \((threadIdx\.x|\w+) < (\w+)\) \{[^{}]*__shfl\w*\([^{}]*\}")
-
-
-def _whole_warp(scope: Scope) -> Iterator[Edit]:
+@at_each(r"\bif \((threadIdx\.x|\w+) < (\w+)\) \{[^{}]*__shfl\w*\([^{}]*\}")
+def _whole_warp(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A shuffle of a whole warp behind a condition that fewer of its threads meet."""
-    for match in scope.matches(_FEW):
-        if match[2] != "32":
-            what = f"A whole warp shuffles where only {scope.quoted(*match.span(2))} threads come"
-            advice = f"Let all 32 threads come: `{match[1]} < 32`, with 0 from the others."
-            yield scope.edit("whole_warp", [Change(*match.span(2), "32")], what, advice, 0)
+    if match[2] != "32":
+        what = f"A whole warp shuffles where only {scope.quoted(*match.span(2))} threads come"
+        advice = f"Let all 32 threads come: `{match[1]} < 32`, with 0 from the others."
+        yield scope.edit("whole_warp", [Change(*match.span(2), "32")], what, advice, 0)
 
 
 _CAPPED = re.compile(r"\bif \((\w+) > (\w+)\)\s*\{?\s*(\1 = \2;)")
@@ -163,30 +160,24 @@ def _never_called(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("never_called", token.start, token.end, new, 1, around)
 
 
-_IF = re.compile(r"^([ \t]*)(if) \(([^;{}\n]{1,120}?)\)\s*\{([^{}]{0,600})\}", re.M)
-
-
-def _once(scope: Scope) -> Iterator[Edit]:
+@at_each(r"(?m)^([ \t]*)(if) \(([^;{}\n]{1,120}?)\)\s*\{([^{}]{0,600})\}")
+def _once(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A branch that moves on what it is taken by: a loop over the grid that turns once."""
     if scope.is_triton:
         return
-    for match in scope.matches(_IF):
-        moved = re.findall(r"\b(\w+) (?:\+=|= \w+ \+) ", match[4])
-        if any(re.search(rf"\b{name}\b", match[3]) for name in moved):
-            around = match.start(2), match.end(3) + 1
-            yield scope.instead("once", *match.span(2), "while", 0, around)
+    moved = re.findall(r"\b(\w+) (?:\+=|= \w+ \+) ", match[4])
+    if any(re.search(rf"\b{name}\b", match[3]) for name in moved):
+        around = match.start(2), match.end(3) + 1
+        yield scope.instead("once", *match.span(2), "while", 0, around)
 
 
-_FILLED = re.compile(r"\bstd::vector<\w+> (\w+)(\((\w+)\))(?=;)")
-
-
-def _filled_before(scope: Scope) -> Iterator[Edit]:
+@at_each(r"\bstd::vector<\w+> (\w+)(\((\w+)\))(?=;)")
+def _filled_before(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A vector that is made with its elements, and to which as many are appended."""
-    for match in scope.matches(_FILLED):
-        if f"{match[1]}.push_back(" in scope.text.code[match.end() : scope.function.end]:
-            what = f"`{match[1]}` has {match[3]} elements already, and `push_back` appends others"
-            advice = f"Begin without elements, or store to {match[1]}[i]."
-            yield scope.edit("filled_before", [Change(*match.span(2), "")], what, advice, 0)
+    if f"{match[1]}.push_back(" in scope.text.code[match.end() : scope.function.end]:
+        what = f"`{match[1]}` has {match[3]} elements already, and `push_back` appends others"
+        advice = f"Begin without elements, or store to {match[1]}[i]."
+        yield scope.edit("filled_before", [Change(*match.span(2), "")], what, advice, 0)
 
 
 _LOADED = re.compile(
@@ -243,7 +234,7 @@ def _running(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("running", *match.span(), name[1], 1, around)
 
 
-RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+RULES: Sequence[Rule] = (
     _tile_behind_barrier,
     _threads,
     _whole_warp,

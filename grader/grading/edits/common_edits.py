@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from grader.executors.source_text import Change, Token
-from grader.grading.edits.edit_scope import BUILTINS, LONGEST, WORDS, Edit, Scope, are_twins, plain
+from grader.grading.edits.edit_scope import (
+    BUILTINS,
+    LONGEST,
+    WORDS,
+    Edit,
+    Rule,
+    Scope,
+    are_twins,
+    at_each,
+    plain,
+)
 
 
 def _names(scope: Scope) -> Iterator[Edit]:
@@ -166,9 +176,8 @@ def _unused(scope: Scope) -> Iterator[Edit]:
                 f"`{scope.function.name}` never uses its parameter `{parameter}`: "
                 f"{scope.quoted(token.start, end)} isn't multiplied by it"
             )
-            change = Change(end, end, f" * {parameter}")
             cost = 5 if parameter in scope.function.integers else 2
-            yield scope.edit("unused", [change], what, "", cost)
+            yield scope.edit("unused", [Change(end, end, f" * {parameter}")], what, "", cost)
 
 
 _OTHER_OPERATORS = {
@@ -648,22 +657,19 @@ def _products(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("product", token.start, token.end, new, 2, around)
 
 
-_CHAIN = re.compile(
+@at_each(
     r"(?<![\w.)\]])([\w.]+(?:\([^()\n]*\))?)\s*(?<![*/])([*/])(?![*/])\s*"
     r"(([\w.]+(?:\([^()\n]*\))?)\s*[-+]\s*[\w.]+(?:\([^()\n]*\))?)"
 )
-
-
-def _parentheses(scope: Scope) -> Iterator[Edit]:
+def _parentheses(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A quotient or product whose second operand lacks its parentheses: `1 / 1 + e`."""
-    for match in scope.matches(_CHAIN):
-        new = f"({match[3]})"
-        cost = 1 if match[2] == "/" else 3
-        yield scope.instead("parentheses", *match.span(3), new, cost, match.span())
+    new = f"({match[3]})"
+    cost = 1 if match[2] == "/" else 3
+    yield scope.instead("parentheses", *match.span(3), new, cost, match.span())
 
 
 # Special ones first: of changes that are as likely, the first of a line are tried first.
-RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+RULES: Sequence[Rule] = (
     _arguments,
     _parameters,
     _unused,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from grader.executors.source_text import Change
-from grader.grading.edits.edit_scope import Call, Edit, Scope, shared_arrays
+from grader.grading.edits.edit_scope import Call, Edit, Rule, Scope, at_each, shared_arrays
 
 
 def _guards(scope: Scope) -> Iterator[Edit]:
@@ -106,23 +105,20 @@ def _elements(scope: Scope) -> Iterator[Edit]:
         yield scope.edit("past_array", [Change(*match.span(), new)], what, advice, 1)
 
 
-_DECLARED = re.compile(r"__shared__\s+\w+\s+(\w+)((?:\s*\[[^\[\]\n]+\])+)")
-
-
-def _array_sizes(scope: Scope) -> Iterator[Edit]:
+@at_each(r"__shared__\s+\w+\s+(\w+)((?:\s*\[[^\[\]\n]+\])+)")
+def _array_sizes(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A size of an array in shared memory that should be another constant, or the whole of one."""
     code = scope.text.code
-    for match in scope.matches(_DECLARED):
-        for part in scope.matches(r"\[(\w+) / (\w+)\]", *match.span(2)):
-            if {*re.findall(rf"\b{part[1]} / (\w+)", code)} == {part[2]}:  # no other part is meant
-                at = *part.span(), f"[{part[1]}]", 1, (match.start(1), match.end())
-                yield scope.instead("array_size", *at)
-        for size in scope.matches(r"\b[A-Z]\w*\b", *match.span(2)):
-            others = [each for each in scope.kinds if each.isupper() and each != size[0]]
-            for other in others if size[0] in scope.kinds else ():
-                is_near = size[0].startswith(other) or other.startswith(size[0])
-                at = *size.span(), other, 2 - is_near, (match.start(1), match.end())
-                yield scope.instead("array_size", *at)
+    for part in scope.matches(r"\[(\w+) / (\w+)\]", *match.span(2)):
+        if {*re.findall(rf"\b{part[1]} / (\w+)", code)} == {part[2]}:  # no other part is meant
+            at = *part.span(), f"[{part[1]}]", 1, (match.start(1), match.end())
+            yield scope.instead("array_size", *at)
+    for size in scope.matches(r"\b[A-Z]\w*\b", *match.span(2)):
+        others = [each for each in scope.kinds if each.isupper() and each != size[0]]
+        for other in others if size[0] in scope.kinds else ():
+            is_near = size[0].startswith(other) or other.startswith(size[0])
+            at = *size.span(), other, 2 - is_near, (match.start(1), match.end())
+            yield scope.instead("array_size", *at)
 
 
 _FLAT = re.compile(r"\b(\w+)\[[^\[\]\n]*?\* (\w+|\(\w+ \+ \w+\))(?= \+| *\])[^\[\]\n]*\]")
@@ -137,17 +133,14 @@ def _pitches(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("pitch", *match.span(2), other[2], 1, match.span())
 
 
-_QUOTIENT_OF_NUMBERS = re.compile(r"(?<![\w.])(\d+) / (\d+)(?![\w.])")
-
-
-def _whole_quotients(scope: Scope) -> Iterator[Edit]:
+@at_each(r"(?<![\w.])(\d+) / (\d+)(?![\w.])")
+def _whole_quotients(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A quotient of two whole numbers, which drops its fraction: `1 / 2` is 0."""
-    for match in scope.matches(_QUOTIENT_OF_NUMBERS):
-        one, other = int(match[1]), int(match[2])
-        if other and one % other:
-            what = f"`{match[0]}` is a quotient of whole numbers, which is {one // other} in C++"
-            change = Change(match.end(1), match.end(1), ".0f")
-            yield scope.edit("whole_number", [change], what, f"Write `{one}.0f / {other}`.", 0)
+    one, other = int(match[1]), int(match[2])
+    if other and one % other:
+        what = f"`{match[0]}` is a quotient of whole numbers, which is {one // other} in C++"
+        change = Change(match.end(1), match.end(1), ".0f")
+        yield scope.edit("whole_number", [change], what, f"Write `{one}.0f / {other}`.", 0)
 
 
 _WARPS = ("blockDim.x / 32", "(blockDim.x + 31) / 32", "blockDim.x")
@@ -217,7 +210,7 @@ def _barriers(scope: Scope) -> Iterator[Edit]:
             where = "at the end of the loop, " if closes and within[-1:] == ["for"] else ""
             what = f"A `__syncthreads()` is missing {where}before line {number}"
             change = Change(starts[number - 1], starts[number - 1], "__syncthreads();\n")
-            edit = replace(scope.edit("barrier", [change], what, _SHARED, 1), line=number)
+            edit = scope.edit("barrier", [change], what, _SHARED, 1)
             missing.append((within.count("for"), edit))
         if "__syncthreads" in code:
             at = scope.text.code.index("__syncthreads", starts[number - 1])
@@ -252,8 +245,7 @@ def _moved(scope: Scope, at: int, end: int) -> Iterator[Edit]:
     what = "This `__syncthreads()` stands in a branch that not every thread takes"
     advice = "Move it out of the branch: every thread of the block has to reach it, in every turn."
     if alone := _ALONE.search(scope.text.code, scope.function.body, at):
-        change = Change(alone.start(), at, "")
-        yield scope.edit("barrier_in_branch", [change], what, advice, 0)
+        yield scope.edit("barrier_in_branch", [Change(alone.start(), at, "")], what, advice, 0)
     branches: list[bool] = []  # of the blocks around it, whether each one is a branch
     head = scope.function.body
     for brace in re.finditer(r"[{};]", scope.text.code[head:at]):
@@ -274,15 +266,10 @@ def _moved(scope: Scope, at: int, end: int) -> Iterator[Edit]:
             return
 
 
-_GLOBAL_INDEX = re.compile(
-    r"(?<![\w.])(threadIdx\.([xyz])) \* (?:blockDim\.\2|\w+) \+ (blockIdx\.\2)(?![\w.])"
-)
-
-
-def _global_indices(scope: Scope) -> Iterator[Edit]:
+@at_each(r"(?<![\w.])(threadIdx\.([xyz])) \* (?:blockDim\.\2|\w+) \+ (blockIdx\.\2)(?![\w.])")
+def _global_indices(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """An index over all threads in which the thread and its block are exchanged."""
-    for match in scope.matches(_GLOBAL_INDEX):
-        yield scope.exchanged(match.span(1), match.span(3), "this index", 0)
+    yield scope.exchanged(match.span(1), match.span(3), "this index", 0)
 
 
 def _other_indices(scope: Scope) -> Iterator[Edit]:
@@ -358,8 +345,7 @@ def _bytes(scope: Scope) -> Iterator[Edit]:
                 what = (
                     f"`sizeof({pointer[1]})` is the size of the pointer, not of what it points at"
                 )
-                change = Change(low, high, name[0])
-                yield scope.edit("bytes", [change], what, f"Pass {name[0]}.", 1)
+                yield scope.edit("bytes", [Change(low, high, name[0])], what, f"Pass {name[0]}.", 1)
         if call.name == "cudaMemcpy2D":
             sizes = sorted(scope.function.integers)
             for low, high in (
@@ -411,51 +397,40 @@ def _shared_bytes(scope: Scope, call: Call) -> Iterator[Edit]:
     yield scope.edit("bytes", [change], what, "Multiply by sizeof(float).", 1)
 
 
-_CAST = re.compile(
-    r"(?:<\s*(?:const )?\w+?([24])\s*\*>|\((?:const )?\w+?([24])\s*\*\))\s*\((\w+) \+ (\w+)\)"
-)
-
-
-def _vector_offsets(scope: Scope) -> Iterator[Edit]:
+@at_each(r"(?:<\s*(?:const )?\w+?([24])\s*\*>|\((?:const )?\w+?([24])\s*\*\))\s*\((\w+) \+ (\w+)\)")
+def _vector_offsets(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A number of vectors that is added to a pointer to single elements, before its cast."""
-    for match in scope.matches(_CAST):
-        count, index = match[1] or match[2], match[4]
-        what = f"`{match[3]} + {index}` goes on by single elements, and a vector here has {count}"
-        advice = f"Add {count} * {index}, or cast the pointer first and index then."
-        change = Change(*match.span(4), f"{count} * {index}")
-        yield scope.edit("vector_offset", [change], what, advice, 0)
+    count, index = match[1] or match[2], match[4]
+    what = f"`{match[3]} + {index}` goes on by single elements, and a vector here has {count}"
+    advice = f"Add {count} * {index}, or cast the pointer first and index then."
+    change = Change(*match.span(4), f"{count} * {index}")
+    yield scope.edit("vector_offset", [change], what, advice, 0)
 
 
 # --- values that the threads of a block exchange --------------------------------------------------
 
-_LOCAL = re.compile(
+
+@at_each(
     r"(?m)^[ \t]*((?:float|double|int|unsigned|half|__half|__nv_bfloat16|T)[234]? "
     r"\w+(?:\s*\[[^\[\]\n]+\])*);"
 )
-
-
-def _not_shared(scope: Scope) -> Iterator[Edit]:
+def _not_shared(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A local that each thread has for itself, where the threads of a block wait for each other."""
     if not scope.function.is_kernel or "__syncthreads" not in scope.code:
         return
-    for match in scope.matches(_LOCAL):
-        name = re.split(r"\W+", match[1])[1]
-        mistake = f"`{name}` isn't shared: each thread has its own, and no other thread can read it"
-        change = Change(match.start(1), match.start(1), "__shared__ ")
-        yield scope.edit("not_shared", [change], mistake, f"Write `__shared__ {match[1]}`.", 0)
+    name = re.split(r"\W+", match[1])[1]
+    mistake = f"`{name}` isn't shared: each thread has its own, and no other thread can read it"
+    change = Change(match.start(1), match.start(1), "__shared__ ")
+    yield scope.edit("not_shared", [change], mistake, f"Write `__shared__ {match[1]}`.", 0)
 
 
-_PAIRS = re.compile(r"(\w+(?:\.x)?) % (\w+) == 0\)\s*\{?\s*(\w+)\[\1\] \+= \3\[\1 \+ \2\]")
-
-
-def _pairs(scope: Scope) -> Iterator[Edit]:
+@at_each(r"(\w+(?:\.x)?) % (\w+) == 0\)\s*\{?\s*(\w+)\[\1\] \+= \3\[\1 \+ \2\]")
+def _pairs(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A reduction in which twice as many threads add as there are pairs of partial results."""
-    for match in scope.matches(_PAIRS):
-        thread, distance = match.group(1, 2)
-        mistake = f"Every `{distance}`-th thread adds here, and only half of them begin a pair"
-        advice = f"A pair begins at each multiple of 2 * {distance}: {thread} % (2 * {distance})."
-        change = Change(*match.span(2), f"(2 * {distance})")
-        yield scope.edit("pairs", [change], mistake, advice, 0)
+    thread, distance = match.group(1, 2)
+    mistake = f"Every `{distance}`-th thread adds here, and only half of them begin a pair"
+    advice = f"A pair begins at each multiple of 2 * {distance}: {thread} % (2 * {distance})."
+    yield scope.edit("pairs", [Change(*match.span(2), f"(2 * {distance})")], mistake, advice, 0)
 
 
 _OPERAND = r"\w+(?:\.\w+)?"
@@ -481,7 +456,7 @@ def _swizzles(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("swizzle", [change], mistake, advice, 0)
 
 
-RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+RULES: Sequence[Rule] = (
     _declarations,
     _vector_offsets,
     _bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -270,10 +270,17 @@ class Scope(_Body):
         return [each for each in self.reached if each.is_kernel]
 
     def edit(
-        self, name: str, changes: Sequence[Change], sentence: str, advice: str, cost: int
+        self,
+        name: str,
+        changes: Sequence[Change],
+        sentence: str,
+        advice: str,
+        cost: int,
+        shown_at: int | None = None,
     ) -> Edit:
-        first = min(changes, key=lambda each: each.start)
-        return Edit(name, tuple(changes), self.text.line_at(first.start), sentence, advice, cost)
+        """An edit; a message shows it at a place of the file, or else at the first change."""
+        at = min(each.start for each in changes) if shown_at is None else shown_at
+        return Edit(name, tuple(changes), self.text.line_at(at), sentence, advice, cost)
 
     def instead(
         self, name: str, start: int, end: int, new: str, cost: int, around: tuple[int, int] = (0, 0)
@@ -319,6 +326,24 @@ class Call:
     arguments: tuple[tuple[int, int], ...]
     start: int
     end: int  # behind the closing parenthesis
+
+
+Rule = Callable[[Scope], Iterator[Edit]]
+_RuleOfMatch = Callable[[Scope, re.Match[str]], Iterator[Edit]]
+
+
+def at_each(pattern: str | re.Pattern[str]) -> Callable[[_RuleOfMatch], Rule]:
+    """Makes a rule of a function that yields the edits of one match of `pattern` in a body."""
+    compiled = re.compile(pattern)
+
+    def decorated(edits: _RuleOfMatch) -> Rule:
+        def rule(scope: Scope) -> Iterator[Edit]:
+            for match in scope.matches(compiled):
+                yield from edits(scope, match)
+
+        return rule
+
+    return decorated
 
 
 MOST_APART = 2  # lines from one name to another that is made in the same form

@@ -55,7 +55,7 @@ RARITY = {
     "parentheses": {1: 6, 2: 7, 3: 9}, "pitch": {1: 4}, "past_array": {1: 8}, "past_filled": {1: 6},
     "pasted": {1: 4, 2: 6}, "power": {1: 8}, "product": {2: 7}, "program_offset": {0: 5},
     "quotients": {1: 6}, "rebound": {0: 3}, "reordered": {1: 5}, "returned": {2: 6},
-    "rounded_down": {1: 5, 5: 9}, "rounds": {2: 8, 3: 13}, "running": {1: 3},
+    "rounded_down": {1: 5, 5: 9}, "running": {1: 3},
     "same_each_round": {0: 2}, "shared_bytes": {1: 7}, "sibling": {1: 6}, "signature": {0: 0},
     "sign": {3: 8, 4: 11}, "steps": {1: 5}, "stop": {1: 6}, "stop_lacks": {1: 3},
     "stride": {0: 5, 2: 11}, "subscripts": {1: 7, 4: 12}, "swizzle": {0: 2},
@@ -287,7 +287,7 @@ class _Nearness:
                 nearest = {
                     number
                     for number in range(first, last + 1)
-                    if any(name in names for name in _assigned(self._line(number)))
+                    if any((m[1] or m[2]) in names for m in _ASSIGNED.finditer(self._line(number)))
                 } | {number for line in nearest for number in self._headers(first, line)}
         launched = re.compile(rf"\b(?:{'|'.join(kernels)})\s*(?:\[|<<<)")
         for number, text in enumerate(self._text.lines, 1):
@@ -312,11 +312,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
+# The names that a line gives a value.
 _ASSIGNED = re.compile(
     r"([A-Za-z_]\w*)(?:\[[^\]\n]*\])*\s*(?:[-+*/]|<<|>>)?=(?!=)|\bfor\s+([A-Za-z_]\w*)"
 )
-
-
-def _assigned(line: str) -> list[str]:
-    """The names that a line gives a value."""
-    return [match[1] or match[2] for match in _ASSIGNED.finditer(line)]

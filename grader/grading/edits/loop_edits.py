@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from grader.executors.source_text import Change
-from grader.grading.edits.edit_scope import Edit, Scope
+from grader.grading.edits.edit_scope import Edit, Rule, Scope, at_each
 
 MOST_STEPS = 6  # by which a variable may be moved on
 MOST_EARLY = 4  # lines by which a value is taken on too early
@@ -16,34 +15,33 @@ _LOOP = re.compile(r"^([ \t]*)(?:for|while)\b.*$", re.M)
 _ROUNDS = re.compile(r"(?:cdiv\(\s*[^,()\n]+,\s*|//?\s*)(\w+)|range\([^()\n]*,\s*(\w+)\)")
 
 
-def _not_advanced(scope: Scope) -> Iterator[Edit]:
+@at_each(_LOOP)
+def _not_advanced(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
     """A variable that a loop uses from round to round, and that nothing in it moves on."""
     code = scope.text.code
-    for loop in scope.matches(_LOOP):
-        end, indent = scope.end_of(loop)
-        body = code[loop.end() : end]
-        before = code[scope.function.body : loop.start()]
-        steps = [one or other for one, other in _ROUNDS.findall(code[loop.start() : loop.end()])]
-        steps += [each for each in scope.kinds if each.isupper() and each in body]
-        started = re.findall(r"^[ \t]*(?:int |size_t )?(\w+) = 0;?[ \t]*$", before, re.M)
-        counter = re.match(r"\s*for (\w+) in", loop[0])
-        if not counter or not re.search(rf"\b{counter[1]}\b", body):  # no address follows from it
-            moved = ("int", "offsets", "pointer") if counter else ("pointer",)
-            started += [
-                each
-                for each in re.findall(r"^[ \t]*(\w+) = ", before, re.M)
-                if scope.kinds.get(each) in moved
-            ]
-        for name in dict.fromkeys(started):
-            is_used = re.search(rf"(?<![\w.]){name}\b", body)
-            if not is_used or re.search(rf"\b{name}\s*(?:[-+*/]?=(?!=)|\+\+)", body):
-                continue
-            for step in [*dict.fromkeys(steps)][:MOST_STEPS]:
-                statement = f"{name} += {step}{'' if scope.is_triton else ';'}"
-                what = f"Nothing in the loop moves `{name}` on: `{statement}` is missing"
-                change = Change(end, end, f"{indent}{statement}\n")
-                edit = scope.edit("not_advanced", [change], what, "", 1)
-                yield replace(edit, line=scope.text.line_at(loop.start()))
+    end, indent = scope.end_of(loop)
+    body = code[loop.end() : end]
+    before = code[scope.function.body : loop.start()]
+    steps = [one or other for one, other in _ROUNDS.findall(code[loop.start() : loop.end()])]
+    steps += [each for each in scope.kinds if each.isupper() and each in body]
+    started = re.findall(r"^[ \t]*(?:int |size_t )?(\w+) = 0;?[ \t]*$", before, re.M)
+    counter = re.match(r"\s*for (\w+) in", loop[0])
+    if not counter or not re.search(rf"\b{counter[1]}\b", body):  # no address follows from it
+        moved = ("int", "offsets", "pointer") if counter else ("pointer",)
+        started += [
+            each
+            for each in re.findall(r"^[ \t]*(\w+) = ", before, re.M)
+            if scope.kinds.get(each) in moved
+        ]
+    for name in dict.fromkeys(started):
+        is_used = re.search(rf"(?<![\w.]){name}\b", body)
+        if not is_used or re.search(rf"\b{name}\s*(?:[-+*/]?=(?!=)|\+\+)", body):
+            continue
+        for step in [*dict.fromkeys(steps)][:MOST_STEPS]:
+            statement = f"{name} += {step}{'' if scope.is_triton else ';'}"
+            what = f"Nothing in the loop moves `{name}` on: `{statement}` is missing"
+            change = Change(end, end, f"{indent}{statement}\n")
+            yield scope.edit("not_advanced", [change], what, "", 1, loop.start())
 
 
 _STOP = re.compile(
@@ -93,14 +91,11 @@ def _elements(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("stop", *match.span(2), size, 1, (match.start(1), match.end(2)))
 
 
-_HALVED = re.compile(r"\bfor \(\w+ (\w+) = ([\w.]+); \1 > 0; \1 (?:/= 2|>>= 1)\)")
-
-
-def _halved(scope: Scope) -> Iterator[Edit]:
+@at_each(r"\bfor \(\w+ (\w+) = ([\w.]+); \1 > 0; \1 (?:/= 2|>>= 1)\)")
+def _halved(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A halving reduction that starts with all elements instead of half of them."""
-    for match in scope.matches(_HALVED):
-        around = match.start(1), match.end(2)
-        yield scope.instead("steps", *match.span(2), f"{match[2]} / 2", 1, around)
+    around = match.start(1), match.end(2)
+    yield scope.instead("steps", *match.span(2), f"{match[2]} / 2", 1, around)
 
 
 _SHIFT = re.compile(r"[-+] (\w+) - (\w+)\b")
@@ -152,14 +147,13 @@ _SIMPLE = re.compile(
     r"\s*[-+*/]?=(?!=)[^;\n]*(;?)[ \t]*$"
 )
 _COPIED = re.compile(r"\s*\w+ = [A-Za-z_]\w*;?$")  # such as `m = m_new`
-_STEPPED = re.compile(r"\bfor (\w+) in range\([^,()\n]+, [^,()\n]+, (\w+)\)")
 
 
-def _stepped_twice(scope: Scope) -> Iterator[Edit]:
+@at_each(r"\bfor (\w+) in range\([^,()\n]+, [^,()\n]+, (\w+)\)")
+def _stepped_twice(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
     """The variable of a loop in steps of a block, that is multiplied by the block once more."""
-    for loop in scope.matches(_STEPPED):
-        for match in scope.matches(rf"\b{loop[1]} \* {loop[2]}\b", loop.end()):
-            yield scope.instead("steps", *match.span(), loop[1], 1)
+    for match in scope.matches(rf"\b{loop[1]} \* {loop[2]}\b", loop.end()):
+        yield scope.instead("steps", *match.span(), loop[1], 1)
 
 
 def _order(scope: Scope) -> Iterator[Edit]:
@@ -203,23 +197,22 @@ def _in_order(scope: Scope, number: int, following: int) -> Iterator[Edit]:
 _SET = re.compile(r"^\s*(?:(?:const|auto|float|int) )*(\w+)\s*[-+*/]?=(?!=)([^\n]*)", re.M)
 
 
-def _not_kept(scope: Scope) -> Iterator[Edit]:
+@at_each(_LOOP)
+def _not_kept(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
     """A value that a loop reads, and that nothing in it changes: its new one isn't kept."""
-    for loop in scope.matches(_LOOP):
-        end, margin = scope.end_of(loop)
-        body = scope.text.code[loop.end() : end]
-        given = dict(_SET.findall(body))
-        before = (name for name in scope.kinds if 0 < scope.first_use.get(name, 0) < loop.start())
-        kept = [each for each in before if each not in given and re.search(rf"\b{each}\b", body)]
-        for name, (new, made) in itertools.product(kept, given.items()):
-            is_made_of_it = re.search(rf"\bf?max\w*\(.*\b{name}\b", made)
-            if is_made_of_it or new.split("_")[0] == name.split("_")[0]:
-                statement = f"{name} = {new}{'' if scope.is_triton else ';'}"
-                what = f"Nothing in the loop changes `{name}`: `{statement}` is missing at its end"
-                change = Change(end, end, f"{margin}{statement}\n")
-                advice = "Each round then begins with what the one before it left."
-                edit = scope.edit("not_kept", [change], what, advice, 1)
-                yield replace(edit, line=scope.text.line_at(loop.start()))
+    end, margin = scope.end_of(loop)
+    body = scope.text.code[loop.end() : end]
+    given = dict(_SET.findall(body))
+    before = (name for name in scope.kinds if 0 < scope.first_use.get(name, 0) < loop.start())
+    kept = [each for each in before if each not in given and re.search(rf"\b{each}\b", body)]
+    for name, (new, made) in itertools.product(kept, given.items()):
+        is_made_of_it = re.search(rf"\bf?max\w*\(.*\b{name}\b", made)
+        if is_made_of_it or new.split("_")[0] == name.split("_")[0]:
+            statement = f"{name} = {new}{'' if scope.is_triton else ';'}"
+            what = f"Nothing in the loop changes `{name}`: `{statement}` is missing at its end"
+            change = Change(end, end, f"{margin}{statement}\n")
+            advice = "Each round then begins with what the one before it left."
+            yield scope.edit("not_kept", [change], what, advice, 1, loop.start())
 
 
 _SCALED = re.compile(
@@ -227,17 +220,17 @@ _SCALED = re.compile(
 )
 
 
-def _scaled_late(scope: Scope) -> Iterator[Edit]:
+@at_each(_LOOP)
+def _scaled_late(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
     """A sum that is rescaled behind the loop which adds to it, and belongs in front of it."""
     code = scope.text.code
-    for loop in scope.matches(_LOOP):
-        end, _ = scope.end_of(loop)
-        late = _SCALED.match(code, end)
-        added = late and re.search(rf"\b{late[2]}(?:\[\w+\])? \+=", code[loop.end() : end])
-        if late and added and late[1] == loop[1]:
-            what = "{} scales what this loop has added, too"
-            advice = "Rescale the earlier sum first, in front of the loop."
-            yield _in_front(scope, loop, (late.end(1), late.end()), ("order", what, advice))
+    end, _ = scope.end_of(loop)
+    late = _SCALED.match(code, end)
+    added = late and re.search(rf"\b{late[2]}(?:\[\w+\])? \+=", code[loop.end() : end])
+    if late and added and late[1] == loop[1]:
+        what = "{} scales what this loop has added, too"
+        advice = "Rescale the earlier sum first, in front of the loop."
+        yield _in_front(scope, loop, (late.end(1), late.end()), ("order", what, advice))
 
 
 def _in_front(
@@ -250,8 +243,7 @@ def _in_front(
         Change(loop.start(), loop.start(), f"{loop[1]}{statement}\n"),
         Change(*span, ""),
     ]
-    edit = scope.edit(name, changes, what.format(scope.quoted(*span)), advice, 1)
-    return replace(edit, line=scope.text.line_at(span[0]))
+    return scope.edit(name, changes, what.format(scope.quoted(*span)), advice, 1, span[0])
 
 
 _RESET = re.compile(
@@ -260,26 +252,26 @@ _RESET = re.compile(
 _FIRST_VALUE = re.compile(r".* = -?(?:[\d.]+f?|INFINITY|float\(\"-?inf\"\));?$")
 
 
-def _hoisted(scope: Scope) -> Iterator[Edit]:
+@at_each(_LOOP)
+def _hoisted(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
     """A first value that is set in each turn of a loop, and belongs in front of it."""
     code = scope.text.code
-    for loop in scope.matches(_LOOP):
-        end, indent = scope.end_of(loop)
-        first = scope.text.line_at(loop.start()) + 1
-        for number in range(first, scope.text.line_at(end)):
-            line = scope.code_line(number).rstrip()
-            reset = _RESET.match(line)
-            body = code[loop.end() : end]
-            if reset is None or not re.search(rf"\b{reset[1]}\b", body.replace(line, "", 1)):
-                continue
-            is_first_value = line.startswith(indent + line.strip()) and _FIRST_VALUE.match(line)
-            if number > first and not is_first_value:
-                continue
-            start = scope.text.starts[number - 1]
-            span = start + len(line) - len(line.lstrip()), start + len(line)
-            words = "{} stands in the loop, so each turn begins anew"
-            advice = "Set it once, in front of the loop."
-            yield _in_front(scope, loop, span, ("hoisted", words, advice))
+    end, indent = scope.end_of(loop)
+    first = scope.text.line_at(loop.start()) + 1
+    for number in range(first, scope.text.line_at(end)):
+        line = scope.code_line(number).rstrip()
+        reset = _RESET.match(line)
+        body = code[loop.end() : end]
+        if reset is None or not re.search(rf"\b{reset[1]}\b", body.replace(line, "", 1)):
+            continue
+        is_first_value = line.startswith(indent + line.strip()) and _FIRST_VALUE.match(line)
+        if number > first and not is_first_value:
+            continue
+        start = scope.text.starts[number - 1]
+        span = start + len(line) - len(line.lstrip()), start + len(line)
+        words = "{} stands in the loop, so each turn begins anew"
+        advice = "Set it once, in front of the loop."
+        yield _in_front(scope, loop, span, ("hoisted", words, advice))
 
 
 _TURNS = re.compile(
@@ -300,25 +292,19 @@ def _turns(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("turns", *match.span(1), new, 1, match.span())
 
 
-_WHOLE_BLOCKS = re.compile(r"\b(\w+)( - (\w+)(?: \+ 1)?)(?=, \3\)|; \w+ \+= \3\))")
-
-
-def _whole_blocks(scope: Scope) -> Iterator[Edit]:
+@at_each(r"\b(\w+)( - (\w+)(?: \+ 1)?)(?=, \3\)|; \w+ \+= \3\))")
+def _whole_blocks(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A loop over blocks that ends before the last one, which is not a whole one."""
-    for match in scope.matches(_WHOLE_BLOCKS):
-        what = "The loop takes whole blocks only, and leaves out what is left"
-        advice = f"End it at `{match[1]}`: the mask, or a condition, leaves out what is beyond."
-        yield scope.edit("whole_blocks", [Change(*match.span(2), "")], what, advice, 0)
+    what = "The loop takes whole blocks only, and leaves out what is left"
+    advice = f"End it at `{match[1]}`: the mask, or a condition, leaves out what is beyond."
+    yield scope.edit("whole_blocks", [Change(*match.span(2), "")], what, advice, 0)
 
 
-_STEPS = re.compile(r"\brange\((?:0, )?(?:tl\.)?cdiv\((\w+), (\w+)\)\)")
-
-
-def _steps(scope: Scope) -> Iterator[Edit]:
+@at_each(r"\brange\((?:0, )?(?:tl\.)?cdiv\((\w+), (\w+)\)\)")
+def _steps(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A loop that counts blocks, whose variable is used as the offset of a block."""
-    for match in scope.matches(_STEPS):
-        new = f"range(0, {match[1]}, {match[2]})"
-        yield scope.instead("steps", *match.span(), new, 1)
+    new = f"range(0, {match[1]}, {match[2]})"
+    yield scope.instead("steps", *match.span(), new, 1)
 
 
 _CASE = re.compile(r"^([ \t]*)(?:case\b[^:\n]*|default\s*):", re.M)
@@ -335,11 +321,11 @@ def _falls_through(scope: Scope) -> Iterator[Edit]:
                 f"{scope.quoted(one.start(), one.end())} has no `break`, so the next case runs too"
             )
             change = Change(other.start(), other.start(), f"{other[1]}    break;\n")
-            edit = scope.edit("falls_through", [change], what, "End it with `break;`.", 0)
-            yield replace(edit, line=scope.text.line_at(one.start()))
+            advice = "End it with `break;`."
+            yield scope.edit("falls_through", [change], what, advice, 0, one.start())
 
 
-RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+RULES: Sequence[Rule] = (
     _not_advanced,
     _stops,
     _elements,

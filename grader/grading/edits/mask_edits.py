@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from grader.executors.source_text import Change
-from grader.grading.edits.edit_scope import MASK, Call, Edit, Scope, axis_of
+from grader.grading.edits.edit_scope import MASK, Call, Edit, Rule, Scope, at_each, axis_of
 
 _OWN_BOUND = "Each index of the pointers needs a bound of its own."
 
@@ -113,31 +113,28 @@ def _turned(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("transposed", *mask, new, 2)
 
 
-_BLOCKS = re.compile(r"\bfor (\w+) in range\((?:0, )?(\w+), \w+\)")
-
-
-def _unmasked_along(scope: Scope) -> Iterator[Edit]:
+@at_each(r"\bfor (\w+) in range\((?:0, )?(\w+), \w+\)")
+def _unmasked_along(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
     """Loads of a loop whose masks all lack the bound of the index that the loop moves along."""
     code = scope.text.code
-    for loop in scope.matches(_BLOCKS):
-        start = rf"\b(\w+) = \(?{loop[1]} \+ tl\.arange"
-        made = next(scope.matches(start, loop.end()), None)
-        changes = []
-        for call in scope.calls if made else ():
-            mask = _mask_of(scope, call) if call.name == "tl.load" else None
-            if mask is None or call.start < loop.end() or not call.arguments:
-                continue
-            low, high = call.arguments[0]
-            pointers = _definition(scope, code[low:high], call.start) if mask else None
-            text = pointers[1] if pointers else code[low:high]
-            index = re.search(rf"\b{made[1]}(?:\[[:, None]+\])?", text) if made else None
-            if index and made and not re.search(rf"\b{made[1]}\b", code[slice(*mask)]):
-                bound = f"({code[slice(*mask)]}) & ({index[0]} < {loop[2]})"
-                changes.append(Change(*mask, bound))
-        if len(changes) > 1 and made:
-            what = f"The masks of this loop's loads lack a condition: `{made[1]} < {loop[2]}`"
-            advice = f"The last block along {loop[2]} reaches past the end."
-            yield scope.edit("mask_lacks", changes, what, advice, 0)
+    start = rf"\b(\w+) = \(?{loop[1]} \+ tl\.arange"
+    made = next(scope.matches(start, loop.end()), None)
+    changes = []
+    for call in scope.calls if made else ():
+        mask = _mask_of(scope, call) if call.name == "tl.load" else None
+        if mask is None or call.start < loop.end() or not call.arguments:
+            continue
+        low, high = call.arguments[0]
+        pointers = _definition(scope, code[low:high], call.start) if mask else None
+        text = pointers[1] if pointers else code[low:high]
+        index = re.search(rf"\b{made[1]}(?:\[[:, None]+\])?", text) if made else None
+        if index and made and not re.search(rf"\b{made[1]}\b", code[slice(*mask)]):
+            bound = f"({code[slice(*mask)]}) & ({index[0]} < {loop[2]})"
+            changes.append(Change(*mask, bound))
+    if len(changes) > 1 and made:
+        what = f"The masks of this loop's loads lack a condition: `{made[1]} < {loop[2]}`"
+        advice = f"The last block along {loop[2]} reaches past the end."
+        yield scope.edit("mask_lacks", changes, what, advice, 0)
 
 
 _BLOCK_INDEX = re.compile(r"\b(\w+)\[(?::, None|None, :)\]")
@@ -184,50 +181,43 @@ def _index_unmasked(scope: Scope) -> Iterator[Edit]:
                 yield scope.edit("mask_lacks", [change], what, _OWN_BOUND, 0)
 
 
-_ROUNDS = re.compile(
-    r"^([ \t]*)for (\w+) in range\((?:0, )?"
-    r"(?:(?P<n>\w+), \w+|(?:tl|triton)\.cdiv\((?P<m>\w+), (?P<block>\w+)\))\)",
-    re.M,
+@at_each(
+    r"(?m)^([ \t]*)for (\w+) in range\((?:0, )?"
+    r"(?:(?P<n>\w+), \w+|(?:tl|triton)\.cdiv\((?P<m>\w+), (?P<block>\w+)\))\)"
 )
-
-
-def _same_each_round(scope: Scope) -> Iterator[Edit]:
+def _same_each_round(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
     """Masks of pointers that a loop moves on, which compare with all of a size in each round."""
     code = scope.text.code
-    for loop in scope.matches(_ROUNDS):
-        end, _ = scope.end_of(loop)
-        size = loop["n"] or loop["m"]
-        done = loop[2] if loop["n"] else f"{loop[2]} * {loop['block']}"
-        bound = rf"\b(\w+)(?:\[[:, None]+\])? < ({size})\b(?! -)"
-        matches = [
-            match
-            for match in scope.matches(bound, loop.end(), end)
-            if scope.first_use.get(match[1], end) < loop.start()
-        ]
-        if matches and re.search(r"\+=", code[loop.end() : end]):
-            index = matches[0][1]
-            what = f"`{index} < {size}` is the same in each round, though fewer and fewer are left"
-            changes = [Change(*match.span(2), f"{size} - {done}") for match in matches]
-            advice = f"Compare with what is left: `{index} < {size} - {done}`."
-            yield scope.edit("same_each_round", changes, what, advice, 0)
+    end, _ = scope.end_of(loop)
+    size = loop["n"] or loop["m"]
+    done = loop[2] if loop["n"] else f"{loop[2]} * {loop['block']}"
+    bound = rf"\b(\w+)(?:\[[:, None]+\])? < ({size})\b(?! -)"
+    matches = [
+        match
+        for match in scope.matches(bound, loop.end(), end)
+        if scope.first_use.get(match[1], end) < loop.start()
+    ]
+    if matches and re.search(r"\+=", code[loop.end() : end]):
+        index = matches[0][1]
+        what = f"`{index} < {size}` is the same in each round, though fewer and fewer are left"
+        changes = [Change(*match.span(2), f"{size} - {done}") for match in matches]
+        advice = f"Compare with what is left: `{index} < {size} - {done}`."
+        yield scope.edit("same_each_round", changes, what, advice, 0)
 
 
-_TWO_BOUNDS = re.compile(r"(\w+)\[:, None\] < (\w+)\)? & \(?(\w+)\[None, :\] < (\w+)\b")
-
-
-def _crossed(scope: Scope) -> Iterator[Edit]:
+@at_each(r"(\w+)\[:, None\] < (\w+)\)? & \(?(\w+)\[None, :\] < (\w+)\b")
+def _crossed(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A mask of two directions whose bounds are exchanged: each is the other index's elsewhere."""
-    for match in scope.matches(_TWO_BOUNDS):
-        one, other = match.group(2, 4)
+    one, other = match.group(2, 4)
 
-        def is_bound(index: str, size: str) -> bool:
-            again = re.search(rf"\b{index}(?:\[[:, None]+\])? < {size}\b", scope.code)
-            return bool(again) or axis_of(index) == axis_of(size) != ""
+    def is_bound(index: str, size: str) -> bool:
+        again = re.search(rf"\b{index}(?:\[[:, None]+\])? < {size}\b", scope.code)
+        return bool(again) or axis_of(index) == axis_of(size) != ""
 
-        if one != other and is_bound(match[1], other) and is_bound(match[3], one):
-            changes = [Change(*match.span(2), other), Change(*match.span(4), one)]
-            what = f"`{one}` and `{other}` are exchanged in this mask"
-            yield scope.edit("crossed", changes, what, "Each index has its own bound.", 0)
+    if one != other and is_bound(match[1], other) and is_bound(match[3], one):
+        changes = [Change(*match.span(2), other), Change(*match.span(4), one)]
+        what = f"`{one}` and `{other}` are exchanged in this mask"
+        yield scope.edit("crossed", changes, what, "Each index has its own bound.", 0)
 
 
 _WIDENED = re.compile(r"\.to\(tl\.float32\)")
@@ -255,7 +245,7 @@ def _filled_before_cast(scope: Scope) -> Iterator[Edit]:
         yield scope.edit("filled_before_cast", changes, what, advice, 1)
 
 
-RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+RULES: Sequence[Rule] = (
     _masks,
     _unmasked_along,
     _index_unmasked,

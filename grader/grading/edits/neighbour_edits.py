@@ -9,15 +9,17 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from grader.executors.source_text import Change
 from grader.grading.edits.edit_scope import (
     BUILTINS,
     Edit,
+    Rule,
     Scope,
     are_twins,
+    at_each,
     axis_of,
     plain,
     shared_arrays,
@@ -29,9 +31,6 @@ _REPEATED = frozenset(  # names of changes that a copied mistake needs at each o
         *("as_elsewhere", "fills", "function", "mask_lacks", "name", "number", "odd_index"),
         *("operator", "rounded_down"),
     ]
-)
-_COMPONENTS = re.compile(
-    r"\b(\w+)(?:\.([xyzw])|\[(\d)\])\s*=(?!=)([^;\n]*?)\b(\w+)(?:\.([xyzw])\b|\[(\d)\])"
 )
 
 
@@ -70,18 +69,18 @@ def _ideas(edit: Edit) -> Iterator[str]:
         yield f"in line {edit.line}"
 
 
-def _components(scope: Scope) -> Iterator[Edit]:
+@at_each(r"\b(\w+)(?:\.([xyzw])|\[(\d)\])\s*=(?!=)([^;\n]*?)\b(\w+)(?:\.([xyzw])\b|\[(\d)\])")
+def _components(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A component of a vector that is made from another one: `y.w = f(x.z)`."""
-    for match in scope.matches(_COMPONENTS):
-        to, made_of = match[2] or match[3], match[6] or match[7]
-        alike = bool(match[2]) == bool(match[6])
-        if not alike or to == made_of or {match[1], match[5]} & {*BUILTINS}:
-            continue
-        place = 6 if match[6] else 7
-        given = 2 if match[2] else 3
-        yield scope.instead("component", *match.span(place), to, 1, (match.start(5), match.end()))
-        at = match.start(1), match.end(given) + (given == 3)
-        yield scope.instead("component", *match.span(given), made_of, 2, at)
+    to, made_of = match[2] or match[3], match[6] or match[7]
+    alike = bool(match[2]) == bool(match[6])
+    if not alike or to == made_of or {match[1], match[5]} & {*BUILTINS}:
+        return
+    place = 6 if match[6] else 7
+    given = 2 if match[2] else 3
+    yield scope.instead("component", *match.span(place), to, 1, (match.start(5), match.end()))
+    at = match.start(1), match.end(given) + (given == 3)
+    yield scope.instead("component", *match.span(given), made_of, 2, at)
 
 
 _INDEXED = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\[([A-Za-z_]\w*)\]")
@@ -362,20 +361,15 @@ def _members(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("name", *match.span(2), other, 2, match.span())
 
 
-_END = re.compile(
-    r"^[ \t]*(?:const )?(?:int |unsigned |size_t )?(\w+) = (\w+ \+ \w+);?[ \t]*$", re.M
-)
-
-
-def _not_clamped(scope: Scope) -> Iterator[Edit]:
+@at_each(r"(?m)^[ \t]*(?:const )?(?:int |unsigned |size_t )?(\w+) = (\w+ \+ \w+);?[ \t]*$")
+def _not_clamped(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """The end of a thread's or program's part of a size, that isn't kept below the size."""
     code = scope.text.code
-    for match in scope.matches(_END):
-        bounds = re.compile(rf"<\s*{match[1]}\b|\brange\([^()\n]*\b{match[1]}\b")
-        for size in sorted(scope.function.integers) if bounds.search(code, match.end()) else ():
-            smaller = "tl.minimum" if scope.is_triton else "min"
-            new = f"{smaller}({match[2]}, {size})"
-            yield scope.instead("not_clamped", *match.span(2), new, 1)
+    bounds = re.compile(rf"<\s*{match[1]}\b|\brange\([^()\n]*\b{match[1]}\b")
+    for size in sorted(scope.function.integers) if bounds.search(code, match.end()) else ():
+        smaller = "tl.minimum" if scope.is_triton else "min"
+        new = f"{smaller}({match[2]}, {size})"
+        yield scope.instead("not_clamped", *match.span(2), new, 1)
 
 
 _OWN_ELEMENT = re.compile(r"\b(\w+)\[(?:\w*(?:lane|tid|thread)\w*|threadIdx\.x)\]")
@@ -394,24 +388,21 @@ def _whole_sum(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("whole_sum", *match.span(), f"{match[1]}[0]", 1)
 
 
-_VIEW = re.compile(
+@at_each(
     r"(?<![\w.])(\w+)(?:\.t\(\)|\.T\b|\.(?:reshape|view|transpose|permute)"
     r"\([^()\n]*(?:\([^()\n]*\))?[^()\n]*\))?(?=[,)\n]|$)"
 )
-
-
-def _views(scope: Scope) -> Iterator[Edit]:
+def _views(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A tensor of a launcher that is to be transposed, or is and isn't to be."""
     if not scope.is_triton or scope.function.is_kernel:
         return
-    for match in scope.matches(_VIEW):
-        if scope.kinds.get(match[1]) == "tensor":
-            is_turned = re.search(r"\.(?:t\(|T\b|transpose|permute)", match[0])
-            new = match[1] if is_turned else f"{match[1]}.t()"
-            yield scope.instead("view", *match.span(), new, 1 if match[0] != match[1] else 3)
+    if scope.kinds.get(match[1]) == "tensor":
+        is_turned = re.search(r"\.(?:t\(|T\b|transpose|permute)", match[0])
+        new = match[1] if is_turned else f"{match[1]}.t()"
+        yield scope.instead("view", *match.span(), new, 1 if match[0] != match[1] else 3)
 
 
-RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+RULES: Sequence[Rule] = (
     _components,
     _odd_index,
     _odd_function,

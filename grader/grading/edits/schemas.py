@@ -11,11 +11,10 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from grader.executors.source_text import Change, Token
-from grader.grading.edits.edit_scope import WORDS, Edit, Scope, are_twins, axis_of
+from grader.grading.edits.edit_scope import WORDS, Edit, Rule, Scope, are_twins, at_each, axis_of
 
 MOST_FRAGMENTS = 12  # operators with their second operand, that are put in elsewhere
 JUST_MADE = 2  # lines above, where a value is made that is likely meant
@@ -94,7 +93,8 @@ def _other_values(scope: Scope) -> Iterator[Edit]:
         with_it = _in_other_indices(scope, token)
         for other in (each for each in before if each in with_it):
             yield scope.instead("as_elsewhere", token.start, token.end, other, 1, around)
-        if _is_in_grid(scope, token):  # blocks of a fixed number are right for few sizes alone
+        if any((token.start, token.end) in each.grid[:1] for each in scope.launches):
+            # Blocks of a fixed number are right for few sizes alone.
             before = [each for each in before if not each.isupper()]
         for other in before[:MOST_OTHERS]:
             apart = token.line - scope.text.line_at(scope.first_use.get(other, 0))
@@ -152,11 +152,6 @@ def _derived(scope: Scope) -> Iterator[Edit]:
             if token.start >= at and is_alike:
                 around = scope.operands(index)
                 yield scope.instead("derived", token.start, token.end, name, 2 if at else 1, around)
-
-
-def _is_in_grid(scope: Scope, token: Token) -> bool:
-    """Whether a token alone says how many blocks or programs a launch has."""
-    return any((token.start, token.end) in each.grid[:1] for each in scope.launches)
 
 
 _NAMES = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
@@ -360,41 +355,34 @@ def _whole_argument(scope: Scope) -> Iterator[Edit]:
 
 
 _OF_HALVES = re.compile(r"(?:\w+\.)*(?:exp2?|tanh|sigmoid)f?")  # which differ by a factor of 2
-_POWER = re.compile(r"(?<![\w.])([A-Za-z_]\w*)(?: \* \1)+\b(?![\w.(\[])")
 
 
-def _powers(scope: Scope) -> Iterator[Edit]:
+@at_each(r"(?<![\w.])([A-Za-z_]\w*)(?: \* \1)+\b(?![\w.(\[])")
+def _powers(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A power of a value, written as a product, with one factor more or fewer: `x * x`."""
-    for match in scope.matches(_POWER):
-        if scope.kinds.get(match[1]) in ("data", "float"):
-            more = f"{match[0]} * {match[1]}"
-            fewer = match[0].removesuffix(f" * {match[1]}")
-            for new in (more, fewer):
-                yield scope.instead("power", *match.span(), new, 1)
+    if scope.kinds.get(match[1]) in ("data", "float"):
+        more = f"{match[0]} * {match[1]}"
+        fewer = match[0].removesuffix(f" * {match[1]}")
+        for new in (more, fewer):
+            yield scope.instead("power", *match.span(), new, 1)
 
 
-_BY_BLOCK = re.compile(r"(?:[\w.]+\([^()\n]*\)|\w+\[\w+\]|\w+) / ([A-Z]\w*|blockDim\.x)\b(?!\()")
-
-
-def _means(scope: Scope) -> Iterator[Edit]:
+@at_each(r"(?:[\w.]+\([^()\n]*\)|\w+\[\w+\]|\w+) / ([A-Z]\w*|blockDim\.x)\b(?!\()")
+def _means(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A sum over a row that is divided by a block's length, or the threads of one."""
-    for match in scope.matches(_BY_BLOCK):
-        kind = scope.kind_of(match[0].rpartition(" / ")[0])
-        if scope.function.is_kernel and kind in ("data", "float"):
-            for size in sorted(scope.function.integers):
-                yield scope.instead("divisor", *match.span(1), size, 1, match.span())
+    kind = scope.kind_of(match[0].rpartition(" / ")[0])
+    if scope.function.is_kernel and kind in ("data", "float"):
+        for size in sorted(scope.function.integers):
+            yield scope.instead("divisor", *match.span(1), size, 1, match.span())
 
 
-_QUOTIENT_OF_SUM = re.compile(r"(?<![\w.])(1(?:\.0?f?)?|[A-Za-z_]\w*) / \((1[^()\n]*)\)")
-
-
-def _numerators(scope: Scope) -> Iterator[Edit]:
+@at_each(r"(?<![\w.])(1(?:\.0?f?)?|[A-Za-z_]\w*) / \((1[^()\n]*)\)")
+def _numerators(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A quotient of 1 where a part of its divisor is divided, or the other way: `e / (1 + e)`."""
-    for match in scope.matches(_QUOTIENT_OF_SUM):
-        names = [n for n in _NAMES.findall(match[2]) if scope.kinds.get(n) in ("data", "float")]
-        for new in ["1.0", *names] if names else ():
-            if new != match[1]:
-                yield scope.instead("numerator", *match.span(1), new, 1, match.span())
+    names = [n for n in _NAMES.findall(match[2]) if scope.kinds.get(n) in ("data", "float")]
+    for new in ["1.0", *names] if names else ():
+        if new != match[1]:
+            yield scope.instead("numerator", *match.span(1), new, 1, match.span())
 
 
 _OF_SUMS = re.compile(r"(?:r?sqrt|exp2?|log2?|tanh|f?abs|sum)f?")
@@ -441,34 +429,33 @@ def _outermost(tokens: Sequence[Token], opening: int, closing: int) -> Iterator[
         at += 1
 
 
-_QUOTIENT = re.compile(r"\b((?:triton\.)?\w*[dD]iv\w*|DIV_UP|CEIL_DIV)\(([^(),]+), ([^(),]+)\)")
 _PRODUCT = re.compile(r"(\w+) \* (\w+)")
 
 
-def _counted_blocks(scope: Scope) -> Iterator[Edit]:
+@at_each(r"\b((?:triton\.)?\w*[dD]iv\w*|DIV_UP|CEIL_DIV)\(([^(),]+), ([^(),]+)\)")
+def _counted_blocks(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A grid that counts blocks of what has a block for each element, or of a product.
 
     In each direction the last tile may be filled in part, so tiles aren't counted by elements.
     """
     if scope.function.is_kernel:
         return
-    for match in scope.matches(_QUOTIENT):
-        div, counted, size = match.groups()
-        yield scope.instead("grid", *match.span(), counted, 2)
-        if scope.is_triton and size.isdigit():
-            known = [e for e, kind in scope.kinds.items() if kind == "int" and e.isupper()]
-            for name in known:
-                is_block = axis_of(name) == axis_of(counted) or "BLOCK" in name
-                if is_block and scope.first_use.get(name, 0) < match.start():
-                    yield scope.instead("grid", *match.span(3), name, 1, match.span())
-        both, tiles = _PRODUCT.fullmatch(counted), _PRODUCT.fullmatch(size)
-        if both and tiles:
-            new = f"{div}({both[1]}, {tiles[1]}) * {div}({both[2]}, {tiles[2]})"
+    div, counted, size = match.groups()
+    yield scope.instead("grid", *match.span(), counted, 2)
+    if scope.is_triton and size.isdigit():
+        known = [e for e, kind in scope.kinds.items() if kind == "int" and e.isupper()]
+        for name in known:
+            is_block = axis_of(name) == axis_of(counted) or "BLOCK" in name
+            if is_block and scope.first_use.get(name, 0) < match.start():
+                yield scope.instead("grid", *match.span(3), name, 1, match.span())
+    both, tiles = _PRODUCT.fullmatch(counted), _PRODUCT.fullmatch(size)
+    if both and tiles:
+        new = f"{div}({both[1]}, {tiles[1]}) * {div}({both[2]}, {tiles[2]})"
+        yield scope.instead("grid", *match.span(), new, 1)
+    elif both:
+        for one, other in (both.groups(), both.groups()[::-1]):
+            new = f"{one} * {div}({other}, {size})"
             yield scope.instead("grid", *match.span(), new, 1)
-        elif both:
-            for one, other in (both.groups(), both.groups()[::-1]):
-                new = f"{one} * {div}({other}, {size})"
-                yield scope.instead("grid", *match.span(), new, 1)
 
 
 def _left_out(scope: Scope) -> Iterator[Edit]:
@@ -601,12 +588,6 @@ def _keywords(scope: Scope) -> Iterator[Edit]:
                     yield scope.instead("mask", low, low + len(match[1]), value, 3, around)
 
 
-_STATEMENT = re.compile(
-    r"^([ \t]*)([A-Za-z_][\w.\[\]() ,:*&<>+-]*?(?:[-+*/]?=(?!=)[^;{}\n]+|\([^;{}\n]*\)));?[ \t]*$",
-    re.M,
-)
-
-
 def _changes_in_a_loop(code: str, name: str) -> bool:
     """Whether a loop of the text changes a variable, in its head or behind it."""
     loop = re.search(r"\b(?:for|while)\b", code)
@@ -614,67 +595,65 @@ def _changes_in_a_loop(code: str, name: str) -> bool:
     return loop is not None and re.search(change, code[loop.end() :]) is not None
 
 
-def _statements(scope: Scope) -> Iterator[Edit]:
+@at_each(
+    r"(?m)^([ \t]*)([A-Za-z_][\w.\[\]() ,:*&<>+-]*?"
+    r"(?:[-+*/]?=(?!=)[^;{}\n]+|\([^;{}\n]*\)));?[ \t]*$"
+)
+def _statements(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A statement that is too much, or that has to be repeated before a later loop."""
     code = scope.text.code
-    for match in scope.matches(_STATEMENT):
-        text = match[2]
-        is_open = text.count("(") != text.count(")") or text.rstrip().endswith(",")
-        if is_open or re.match(r"(?:return|def|for|if|while|else|elif|assert)\b", text):
-            continue
-        quoted = scope.quoted(*match.span(2))
-        semicolon = "" if scope.is_triton else ";"
-        if "launch" not in text and "<<<" not in text and not re.match(r"\w+\[", text):
-            nothing = "pass" if scope.is_triton else ""
-            is_declared = re.match(
-                r"(?:const |constexpr |__shared__ |float|int|size_t|auto|dim3)", text
-            )
-            if not is_declared:
-                change = Change(*match.span(2), nothing)
-                yield scope.edit("too_much", [change], f"{quoted} is too much", "Leave it out.", 5)
-        first = re.match(
-            r"(?:(?:const|int|float|size_t|unsigned)\s+)*(\w+)\s*=\s*(-?[\w.\"()-]+)$", text
+    text = match[2]
+    is_open = text.count("(") != text.count(")") or text.rstrip().endswith(",")
+    if is_open or re.match(r"(?:return|def|for|if|while|else|elif|assert)\b", text):
+        return
+    quoted = scope.quoted(*match.span(2))
+    semicolon = "" if scope.is_triton else ";"
+    if "launch" not in text and "<<<" not in text and not re.match(r"\w+\[", text):
+        nothing = "pass" if scope.is_triton else ""
+        is_declared = re.match(
+            r"(?:const |constexpr |__shared__ |float|int|size_t|auto|dim3)", text
         )
-        if first is None:
+        if not is_declared:
+            change = Change(*match.span(2), nothing)
+            yield scope.edit("too_much", [change], f"{quoted} is too much", "Leave it out.", 5)
+    first = re.match(
+        r"(?:(?:const|int|float|size_t|unsigned)\s+)*(\w+)\s*=\s*(-?[\w.\"()-]+)$", text
+    )
+    if first is None:
+        return
+    again = rf"(?m)^([ \t]*)(?:while|for)\b[^\n]*\b{first[1]}\b[^\n]*$"
+    loops = [*scope.matches(again, match.end())]
+    for loop in loops[1:] if scope.is_triton else loops:
+        if not _changes_in_a_loop(code[match.end() : loop.start()], first[1]):
             continue
-        again = rf"(?m)^([ \t]*)(?:while|for)\b[^\n]*\b{first[1]}\b[^\n]*$"
-        loops = [*scope.matches(again, match.end())]
-        for loop in loops[1:] if scope.is_triton else loops:
-            if not _changes_in_a_loop(code[match.end() : loop.start()], first[1]):
-                continue
-            new = f"{loop[1]}{first[1]} = {first[2]}{semicolon}\n"
-            what = f"`{first[1]} = {first[2]}` is missing before this loop"
-            advice = "An earlier loop has left another value in it."
-            yield scope.edit(
-                "not_reset", [Change(loop.start(), loop.start(), new)], what, advice, 2
-            )
+        new = f"{loop[1]}{first[1]} = {first[2]}{semicolon}\n"
+        what = f"`{first[1]} = {first[2]}` is missing before this loop"
+        advice = "An earlier loop has left another value in it."
+        yield scope.edit("not_reset", [Change(loop.start(), loop.start(), new)], what, advice, 2)
 
 
-_ADVANCE = re.compile(r"^([ \t]*)(\w+) (?:\+=|= \2 \+) ([^;\n]+?);?$", re.M)
-
-
-def _like_statements(scope: Scope) -> Iterator[Edit]:
+@at_each(r"(?m)^([ \t]*)(\w+) (?:\+=|= \2 \+) ([^;\n]+?);?$")
+def _like_statements(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A statement that another value of a loop lacks: `a += step * one`, but nothing moves b."""
     code = scope.text.code
-    for match in scope.matches(_ADVANCE):
-        kind = scope.kinds.get(match[2])
-        if kind is None or not scope.in_loop(scope.text.line_at(match.start(2))):
+    kind = scope.kinds.get(match[2])
+    if kind is None or not scope.in_loop(scope.text.line_at(match.start(2))):
+        return
+    for other, known in scope.kinds.items():
+        is_moved = re.compile(rf"^[ \t]*{other}\s*(?:\+=|= {other} )", re.M)
+        if known != kind or other == match[2] or is_moved.search(code, scope.function.body):
             continue
-        for other, known in scope.kinds.items():
-            is_moved = re.compile(rf"^[ \t]*{other}\s*(?:\+=|= {other} )", re.M)
-            if known != kind or other == match[2] or is_moved.search(code, scope.function.body):
-                continue
-            if scope.first_use.get(other, match.end()) > match.start():
-                continue
-            for step in _steps_like(match[3], scope):
-                new = f"\n{match[1]}{other} += {step}{'' if scope.is_triton else ';'}"
-                what = f"Nothing in the loop moves `{other}` on, as `{match[2]}` is moved"
-                advice = f"Add {new.strip()}."
-                is_alike = kind == "pointer" and step == match[3]
-                yield scope.edit(
-                    *("not_moved", [Change(match.end(), match.end(), new)], what, advice),
-                    1 if is_alike else 2,
-                )
+        if scope.first_use.get(other, match.end()) > match.start():
+            continue
+        for step in _steps_like(match[3], scope):
+            new = f"\n{match[1]}{other} += {step}{'' if scope.is_triton else ';'}"
+            what = f"Nothing in the loop moves `{other}` on, as `{match[2]}` is moved"
+            advice = f"Add {new.strip()}."
+            is_alike = kind == "pointer" and step == match[3]
+            yield scope.edit(
+                *("not_moved", [Change(match.end(), match.end(), new)], what, advice),
+                1 if is_alike else 2,
+            )
 
 
 def _steps_like(step: str, scope: Scope) -> Iterator[str]:
@@ -706,10 +685,8 @@ def _constants(scope: Scope) -> Iterator[Edit]:
         uses = [token for token in tokens if token.text == match[1]]
         for new, cost in _other_numbers(match[2]) if 0 < len(uses) <= MOST_USES else ():
             what = f"`{match[1]}` is {match[2]}, where {new} belongs"
-            edit = scope.edit(
-                "constant", [Change(t.start, t.end, new) for t in uses], what, "", cost
-            )
-            yield replace(edit, line=scope.text.line_at(match.start(1)))
+            changes = [Change(t.start, t.end, new) for t in uses]
+            yield scope.edit("constant", changes, what, "", cost, match.start(1))
 
 
 MOST_USES = 30  # of a constant
@@ -874,14 +851,13 @@ def _types(scope: Scope) -> Iterator[Edit]:
         new = match[1].replace("empty", "zeros")
         of = match[0][: match.start(1) - match.start()]
         what = f"Nothing sets the memory of `{of}{match[1]}` before the kernel adds to it"
-        change = Change(*match.span(1), new)
-        yield scope.edit("cleared", [change], what, f"Take {of}{new}.", 1)
+        yield scope.edit("cleared", [Change(*match.span(1), new)], what, f"Take {of}{new}.", 1)
     if scope.is_triton and scope.function.is_kernel:
         for match in scope.matches(r"(?m)= (0)$"):
             yield scope.instead("number", *match.span(1), "0.0", 2, match.span(1))
 
 
-RULES: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+RULES: Sequence[Rule] = (
     _types,
     _constants,
     _factors,

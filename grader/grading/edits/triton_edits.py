@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from grader.executors.source_text import Change
-from grader.grading.edits.edit_scope import Call, Edit, Scope, axis_of
+from grader.grading.edits.edit_scope import Call, Edit, Rule, Scope, at_each, axis_of
 
 _GROUPED = re.compile(r"\b(\w+)\s*=\s*\w+\s*//\s*\(\s*(\w+)\s*\*\s*(\w+)\s*\)")
 _COUNTED = re.compile(r"\b(\w+)\s*=\s*tl\.cdiv\(")
@@ -117,8 +117,8 @@ def _casts(scope: Scope) -> Iterator[Edit]:
         if call.name == "tl.load" and not scope.text.code[call.end :].startswith(".to("):
             what = "The loaded values aren't converted to float32, so later steps are in their type"
             change = Change(call.end, call.end, ".to(tl.float32)")
-            edit = scope.edit("no_cast", [change], what, "Convert right behind the load.", 3)
-            yield replace(edit, line=scope.text.line_at(call.start))
+            advice = "Convert right behind the load."
+            yield scope.edit("no_cast", [change], what, advice, 3, call.start)
     for match in scope.matches(_NARROW_FIRST):
         what = f"`{match[1]}` is kept in {scope.quoted(*match.span(2))}, so each addition rounds"
         advice = "Keep it in float32, and convert where the result is stored."
@@ -254,28 +254,23 @@ def _program_offset(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("program_offset", [change], what, advice, 0)
 
 
-def _copies(scope: Scope) -> Iterator[Edit]:
+@at_each(r"(\w+)\.(?:contiguous|clone|flatten|ravel)\(\)|(\w+)\.reshape\([^()]*\)")
+def _copies(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A copy that a launcher makes of a tensor, to which the kernel then writes."""
-    pattern = re.compile(r"(\w+)\.(?:contiguous|clone|flatten|ravel)\(\)|(\w+)\.reshape\([^()]*\)")
-    for match in scope.matches(pattern):
-        tensor = match[1] or match[2]
-        what = f"{scope.quoted(*match.span())} may be a copy, and what is written to it is lost"
-        advice = (
-            f"Pass `{tensor}` itself and its strides: rows can lie further apart than they are."
-        )
-        yield scope.edit("copy", [Change(*match.span(), tensor)], what, advice, 1)
+    tensor = match[1] or match[2]
+    what = f"{scope.quoted(*match.span())} may be a copy, and what is written to it is lost"
+    advice = f"Pass `{tensor}` itself and its strides: rows can lie further apart than they are."
+    yield scope.edit("copy", [Change(*match.span(), tensor)], what, advice, 1)
 
 
-def _rebound(scope: Scope) -> Iterator[Edit]:
+@at_each(r"(?m)^([ \t]*)(\w+) = ([^\n]+)$")
+def _rebound(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """An output that a launcher gives another tensor by its name, instead of writing into it."""
-    for match in scope.matches(r"(?m)^([ \t]*)(\w+) = ([^\n]+)$"):
-        if match[2] in scope.function.parameters:
-            what = (
-                f"`{match[2]} = ...` gives the name another tensor; the one passed stays as it is"
-            )
-            change = Change(match.start(2), match.end(), f"{match[2]}.copy_({match[3]})")
-            advice = f"Write into it: {match[2]}.copy_(...), or pass out={match[2]}."
-            yield scope.edit("rebound", [change], what, advice, 0)
+    if match[2] in scope.function.parameters:
+        what = f"`{match[2]} = ...` gives the name another tensor; the one passed stays as it is"
+        change = Change(match.start(2), match.end(), f"{match[2]}.copy_({match[3]})")
+        advice = f"Write into it: {match[2]}.copy_(...), or pass out={match[2]}."
+        yield scope.edit("rebound", [change], what, advice, 0)
 
 
 def _grid_axes(scope: Scope) -> Iterator[Edit]:
@@ -384,40 +379,34 @@ def _other_axis(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("other_axis", *match.span(), new, 1)
 
 
-_ADVANCED = re.compile(r"^[ \t]*(\w+) \+= (\w+)(?: \* (\w+))?[ \t]*$", re.M)
-
-
-def _advance(scope: Scope) -> Iterator[Edit]:
+@at_each(r"(?m)^[ \t]*(\w+) \+= (\w+)(?: \* (\w+))?[ \t]*$")
+def _advance(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A pointer that a loop moves on by another stride than that of the axis it goes along."""
-    for match in scope.matches(_ADVANCED):
-        start = rf"(?m)^[ \t]*{match[1]} = ([^\n]+)$"
-        made = next(scope.matches(start, end=match.start()), None)
-        if made is None or scope.kinds.get(match[1]) != "pointer":
-            continue
-        factors = {*re.findall(r"\* (\w+)", made[1])} & {*scope.function.parameters}
-        along = axis_of(match[2])
-        for stride in sorted(factors - {match[3] or ""}):
-            if along == stride[-1] or not match[3] or not along:
-                line = match.start(1), match.end()
-                new = f"{match[2]} * {stride}"
-                yield scope.instead("advance", match.start(2), match.end(), new, 1, line)
+    start = rf"(?m)^[ \t]*{match[1]} = ([^\n]+)$"
+    made = next(scope.matches(start, end=match.start()), None)
+    if made is None or scope.kinds.get(match[1]) != "pointer":
+        return
+    factors = {*re.findall(r"\* (\w+)", made[1])} & {*scope.function.parameters}
+    along = axis_of(match[2])
+    for stride in sorted(factors - {match[3] or ""}):
+        if along == stride[-1] or not match[3] or not along:
+            line = match.start(1), match.end()
+            new = f"{match[2]} * {stride}"
+            yield scope.instead("advance", match.start(2), match.end(), new, 1, line)
 
 
-_ADDRESS = re.compile(r"^[ \t]*\w+ = ((\w)\w*_ptr \+ [^\n]+)$", re.M)
-
-
-def _odd_tensor(scope: Scope) -> Iterator[Edit]:
+@at_each(r"(?m)^[ \t]*\w+ = ((\w)\w*_ptr \+ [^\n]+)$")
+def _odd_tensor(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """An address of one tensor with several strides of another one: a line that was copied."""
     known = {*scope.function.parameters}
-    for match in scope.matches(_ADDRESS):
 
-        def own(stride: re.Match[str], tensor: str = match[2]) -> str:
-            name = f"stride_{tensor}{stride[1]}"
-            return name if name in known else stride[0]
+    def own(stride: re.Match[str]) -> str:
+        name = f"stride_{match[2]}{stride[1]}"
+        return name if name in known else stride[0]
 
-        new = re.sub(r"\bstride_\w(\w)\b", own, match[1])
-        if new != match[1]:
-            yield scope.instead("odd_tensor", *match.span(1), new, 1)
+    new = re.sub(r"\bstride_\w(\w)\b", own, match[1])
+    if new != match[1]:
+        yield scope.instead("odd_tensor", *match.span(1), new, 1)
 
 
 def _launch_numbers(scope: Scope) -> Iterator[Edit]:
@@ -433,7 +422,7 @@ def _launch_numbers(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("launch_number", start, high, name, 1, (low, high))
 
 
-OF_KERNELS: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+OF_KERNELS: Sequence[Rule] = (
     _program_offset,
     _odd_tensor,
     _advance,
@@ -443,7 +432,7 @@ OF_KERNELS: Sequence[Callable[[Scope], Iterator[Edit]]] = (
     _last_group,
     _casts,
 )
-OF_LAUNCHERS: Sequence[Callable[[Scope], Iterator[Edit]]] = (
+OF_LAUNCHERS: Sequence[Rule] = (
     _launch_numbers,
     _odd_strides,
     _other_axis,
