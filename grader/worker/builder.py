@@ -27,11 +27,12 @@ import socket
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import gpu_build, gpu_entries, nvcc, serving
+from .gpu_build import Made
 from .protocol import Operation
 
 EMULATOR_FOLDER = Path(__file__).resolve().parent.parent / "emulator"
@@ -54,19 +55,6 @@ class Wanted:
     gpu_planner: str | None = None  # gpu only: the folder of our part of it
     nvcc: str = "nvcc"  # device code only
     flags: Sequence[str] = ()  # further options of nvcc's, from a spec
-
-
-@dataclass
-class Made:
-    """The result of a build."""
-
-    executable: Path | None
-    problems: list[dict[str, Any]]
-    sites: dict[str, Any] = field(default_factory=dict)
-    entries: Sequence[str] = ()
-    executor: Path | None = None
-    conditions: Sequence[dict[str, Any]] = ()  # code that nvcc may see differently
-    accepted: bool = False  # by nvcc, where nothing else was asked
 
 
 def serve(requests: socket.socket, output: int, path: str, wanted: dict[str, Any]) -> None:
@@ -203,8 +191,7 @@ def _build_for_gpu(source: Path, wanted: Wanted, folder: Path) -> Made:
 
     runtime = nvcc_runtime.Runtime(Path(wanted.gpu_planner or ""))
     needed = (source, wanted.entries, _toolchain(wanted), runtime, wanted.architecture, folder)
-    made = gpu_build.build(*needed, wanted.flags)
-    return Made(made.planner, made.problems, made.sites, made.entries, made.cubin)
+    return gpu_build.build(*needed, wanted.flags)
 
 
 # --- device code, to be read ---------------------------------------------------------------------
@@ -212,17 +199,12 @@ def _build_for_gpu(source: Path, wanted: Wanted, folder: Path) -> Made:
 
 def _build_device_code(source: Path, wanted: Wanted, folder: Path) -> Made:
     """The cubin of a file's kernels (in the executable's place) and their PTX (the executor's)."""
-    kept, own = folder / "kept", folder / "submission"
-    kept.mkdir()
-    own.mkdir()
-    copy = Path(shutil.copyfile(source, own / source.name))  # without its mode: no chmod here
-    gpu_entries.provide_headers(folder / "include")
-    options = ("-I", str(folder / "include"), "--keep", "--keep-dir", str(kept), *wanted.flags)
-    made = (copy, folder / "student.o", wanted.architecture, options)
+    copy, options = gpu_entries.laid_out(source, folder)
+    made = (copy, folder / "student.o", wanted.architecture, (*options, *wanted.flags))
     refused = nvcc.compile_object(wanted.nvcc, *made)
     if refused:
         return Made(None, [each.as_problem("compile") for each in refused])
-    cubin, ptx = (next(kept.glob(pattern), None) for pattern in ("*.cubin", "*.ptx"))
+    cubin, ptx = (next((folder / "kept").glob(pattern), None) for pattern in ("*.cubin", "*.ptx"))
     if cubin is None or ptx is None:
         raise nvcc.NvccError("nvcc left no cubin and no PTX")
     return Made(cubin, [], entries=_kernel_names(cubin), executor=ptx)

@@ -19,7 +19,8 @@ import torch
 from grader.emulator import nvcc_runtime, toolchain
 from grader.emulator.build import Build
 from grader.worker import builder
-from grader.worker.builder import Made, Wanted
+from grader.worker.builder import Wanted
+from grader.worker.gpu_build import Made
 from grader.worker.protocol import (
     MAX_REPLY_BYTES,
     REQUEST_BYTES,
