@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -166,7 +167,7 @@ def _quick_reduce(op: Op, axis: int, function: np.ufunc) -> Run:
     length = op.operand_types[0].shape[axis - 1]
     pairs = function is np.bitwise_xor and length == 2
     dtype = computed(kind)
-    options = {"dtype": dtype} if function in (np.add, np.multiply) else {}
+    options: dict[str, Any] = {"dtype": dtype} if function in (np.add, np.multiply) else {}
 
     def reduce(state: State, frame: Frame) -> None:
         value = frame.values[source]

@@ -145,8 +145,8 @@ def of_json(document: Mapping[str, Any]) -> Layouts:
     by_place = {}
     for each in document["accesses"]:
         names = ("shape", "size_per_thread", "threads_per_warp", "warps", "order")
-        sizes = (tuple(each[name]) for name in names)
-        layout = AccessLayout(*sizes, each["bytes"], each["copies"])
+        sizes: dict[str, Any] = {name: tuple(each[name]) for name in names}
+        layout = AccessLayout(**sizes, bytes=each["bytes"], copies=each["copies"])
         by_place[each["line"], each["kind"], layout.shape] = layout
     return Layouts(by_place, document["warps"])
 

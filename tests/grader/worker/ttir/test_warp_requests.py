@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,9 @@ def counted(each, layouts: Layouts) -> dict:
     return site
 
 
-def compiled(each, encoding: tuple, lane_bytes: int, copies: int = 1) -> tuple[int, ...]:
+def compiled(
+    each, encoding: tuple[Any, Any, Any, Any], lane_bytes: int, copies: int = 1
+) -> tuple[int, ...]:
     """(requests, sectors, useful bytes) of one access by a layout."""
     layout = AccessLayout(each.block, *encoding, lane_bytes, copies)
     site = counted(each, Layouts({(each.op.line[1], each.kind, each.block): layout}))
