@@ -144,15 +144,6 @@ class Executor(Runner):
     def fresh_worker(self) -> None:
         self._drop_worker()
 
-    def take_over(self, other: Executor) -> None:
-        """Go on with the worker and the memory of another entry of the same file, unless it has
-        none or there is one at hand. Both executors are of one kind."""
-        if self._worker is None and other._worker is not None and other._worker.alive:
-            self._worker, other._worker = other._worker, None
-            self._memory, other._memory = other._memory, self._memory
-            self._memory.has_users(self._end_users)
-            other._memory.has_users(other._end_users)
-
     def _drop_worker(self) -> None:
         if self._worker is not None:
             self._worker.close()
@@ -265,6 +256,18 @@ class Executor(Runner):
         if again.status is Status.modified_input:
             return replace(again, line=first.line, observed_by="grader")
         return first
+
+
+def hand_over(giver: Executor, taker: Executor) -> None:
+    """Let an executor of another entry of the same file go on with a worker and its memory.
+
+    Both are of one kind. Without effect where the giver has no worker, or the taker has its own.
+    """
+    if taker._worker is None and giver._worker is not None and giver._worker.alive:
+        taker._worker, giver._worker = giver._worker, None
+        taker._memory, giver._memory = giver._memory, taker._memory
+        taker._memory.has_users(taker._end_users)
+        giver._memory.has_users(giver._end_users)
 
 
 def is_idle(executor: Executor) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from grader.executors.executor import Executor, is_idle
+from grader.executors.executor import is_idle
 from grader.executors.planning import Plans
 from grader.executors.runner import Runner
 from grader.executors.side_by_side import QUEUES
@@ -23,7 +23,7 @@ class PlannedRunner(Runner):
     """
 
     plans: Plans
-    _executor: Executor
+    _executor: Any  # an Executor that can take over another one's worker
 
     def __init__(self, sandbox: Sandbox, task: Task, path: Path, sharing: list[Any] | None) -> None:
         """`path` is the submission's file."""
@@ -36,7 +36,8 @@ class PlannedRunner(Runner):
     @property
     def plan(self) -> Plan | None:
         """The plan of the last run, of which `is_right_without` leaves launches out."""
-        return self._executor.plan
+        made: Plan | None = self._executor.plan
+        return made
 
     @plan.setter
     def plan(self, plan: Plan | None) -> None:

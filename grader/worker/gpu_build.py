@@ -62,21 +62,18 @@ def build(
     if compiler is None:
         raise nvcc.NvccError("nvcc not found")
     entries = [glue.Entry(each["name"], tuple(each["arguments"])) for each in wanted]
-    text = source.read_text("utf-8", "replace")
+    made = folder / "student.o"
     try:
-        host = ",".join(_host_flags(tools.version))
         copy, options = gpu_entries.laid_out(source, folder)
-        options = (*options, _LEVEL, "-Xcompiler", host, *flags)
-        declared = [each for each in entries if re.search(rf"\b{each.name}\s*\(", text)]
-        made = folder / "student.o"
-        refused = gpu_entries.compile_checked(compiler, copy, declared, made, target, options)
+        options += (_LEVEL, "-Xcompiler", ",".join(_host_flags(tools.version)), *flags)
+        refused = gpu_entries.compile_checked(compiler, copy, entries, made, target, options)
     except nvcc.NvccError as error:  # perhaps a limit of the sandbox, so no line is named
         refused = (nvcc.Refusal(str(error)),)
     if refused:
         return Made(None, [each.as_problem("compile") for each in refused])
     elf = Elf(made)
     provided = _provided(elf, runtime.symbols["provided"])
-    unused, problems, present = _check(elf, entries, provided, runtime.symbols, source.name, text)
+    unused, problems, present = _check(elf, entries, provided, runtime.symbols, source)
     if not present:
         return Made(None, problems)
     cubin = next((folder / "kept").glob("*.cubin"), None)
@@ -113,8 +110,7 @@ def _check(
     entries: Sequence[Any],
     provided: Collection[str],
     symbols: dict[str, list[str]],
-    file: str,
-    text: str,
+    source: Path,
 ) -> tuple[list[str], list[dict[str, Any]], list[Any]]:
     """Symbols that only dead code needs; problems; and the entries that can be called."""
     from warpgrade_emulator import objects
@@ -123,6 +119,7 @@ def _check(
     faults = objects.check(elf, entries, provided, symbols["reserved"], unused)
     asked = {each.name for each in elf.symbols if not each.is_defined}
     unknown = {name for name in asked - set(provided) if _CALLS.fullmatch(name)}
+    file, text = source.name, source.read_text("utf-8", "replace")
     problems = []
     for fault in faults:
         problem = gpu_entries.problem_of(fault, text)

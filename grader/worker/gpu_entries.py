@@ -21,7 +21,7 @@ def compile_checked(
     target: str,
     options: Sequence[str],
 ) -> tuple[nvcc.Refusal, ...]:
-    """Compile with a check of the entries' signatures behind the student's text.
+    """Compile with a check behind the student's text: of the signatures of entries in it.
 
     If only the check fails (an entry is missing or overloaded), compile without it: the object's
     symbols then show the problem.
@@ -29,7 +29,9 @@ def compile_checked(
     from warpgrade_emulator import glue
 
     data = source.read_bytes()
-    source.write_bytes(data + _signature_check(glue, entries).encode())
+    text = data.decode("utf-8", "replace")
+    declared = [each for each in entries if re.search(rf"\b{each.name}\s*\(", text)]
+    source.write_bytes(data + _signature_check(glue, declared).encode())
     refused = nvcc.compile_object(compiler, source, made, target, options)
     own = [each for each in refused if glue.CHECK_FILE not in each.message]
     if refused and not own:

@@ -23,7 +23,7 @@ from grader.executors.cuda.native_planner import (
     is_on_host,
 )
 from grader.executors.encoding import NotExecutable
-from grader.executors.executor import Executor, Manner
+from grader.executors.executor import Executor, Manner, hand_over
 from grader.executors.planning import REORDERED, SECOND_CALL, dtype_of
 from grader.executors.program_orders import Atomics
 from grader.executors.runner import CaseResult, printed_by_host, shortened
@@ -92,10 +92,10 @@ class EmulatorExecutor(Executor):
         self._plans.fresh_worker()  # a planner may read the arena's buffers
         self._drop_worker()
 
-    def take_over(self, other: Executor) -> None:
+    def take_over(self, other: EmulatorExecutor) -> None:
         """Have the worker and the memory of another entry; its variables are set anew."""
         if self._worker is None:
-            super().take_over(other)
+            hand_over(other, self)
             self._is_taken_over = self._worker is not None
 
     def _start(self, count: int) -> CaseResult | None:

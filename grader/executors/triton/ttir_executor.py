@@ -23,7 +23,7 @@ from grader.executors.answers import IN_LOOP, nonsense
 from grader.executors.compile.frontend import Failure, Kernel
 from grader.executors.compile.kernels import Kernels
 from grader.executors.compile.warp_layouts import Layouts
-from grader.executors.executor import Executor, Manner, last_plan
+from grader.executors.executor import Executor, Manner, hand_over, last_plan
 from grader.executors.planning import launched, notes_of
 from grader.executors.program_orders import Atomics, Order
 from grader.executors.runner import MAX_PRINTED, CaseResult, printed_by_host, shortened
@@ -103,11 +103,11 @@ class TritonExecutor(Executor):
         finally:
             self._repeats_plan = False
 
-    def take_over(self, other: Executor) -> None:
+    def take_over(self, other: TritonExecutor) -> None:
         """Have the worker and the memory of another entry, and the kernels that it has."""
-        if self._worker is None and isinstance(other, TritonExecutor):
+        if self._worker is None:
             self._known, other._known = other._known, set()
-            super().take_over(other)
+            hand_over(other, self)
 
     # --- one run ---------------------------------------------------------------------------------
 
