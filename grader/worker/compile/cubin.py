@@ -89,7 +89,7 @@ def _symbols(sections: Sequence[_Section], kind: int) -> Iterator[tuple[int, str
 
     Raises what unpacking raises.
     """
-    found = 0
+    count = 0
     for _, header, body in sections:
         if header[1] != _SYMBOLS:
             continue
@@ -98,8 +98,8 @@ def _symbols(sections: Sequence[_Section], kind: int) -> Iterator[tuple[int, str
             name, info, _, section, _, size = _SYMBOL.unpack_from(body, number * _SYMBOL.size)
             if info & 0xF == kind and section < len(sections):
                 yield number, _name(names, name).decode(), section, size
-                found += 1
-                if found > _MAX_SYMBOLS:
+                count += 1
+                if count > _MAX_SYMBOLS:
                     raise ValueError("too many symbols")
 
 
