@@ -38,11 +38,6 @@ def drawn(space: Space, count: int) -> list[Case]:
     return [space.case(*chosen) for chosen in _drawn(_choices(space), space.seed, count)]
 
 
-def strategy(space: Space) -> st.SearchStrategy[Case]:
-    """The cases of a space, for hypothesis to draw."""
-    return _strategy(_choices(space)).map(lambda chosen: space.case(*chosen))
-
-
 @functools.lru_cache(maxsize=64)
 def _drawn(choices: _Choices, seed: int, count: int) -> Sequence[tuple[Any, ...]]:
     """The arguments of so many cases. Hypothesis takes a millisecond for each: they are kept."""

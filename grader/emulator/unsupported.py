@@ -397,14 +397,3 @@ def lacking(name: str) -> str | None:
         if re.fullmatch(pattern, name):
             return f"{feature} ({name})"
     return None
-
-
-def known() -> list[tuple[str, str]]:
-    """The names by which features are recognised, each with its feature, for the docs.
-
-    "" stands for CUDA's names that are refused where g++ doesn't know them.
-    """
-    headers = [(f"<{name}...>", feature) for name, (feature, _) in _HEADERS.items()]
-    prefixes = [(f"{name}...", feature) for name, feature in _PREFIXES.items()]
-    families = [("", feature) for feature in _LACKING]
-    return [*headers, *_NAMES.items(), *prefixes, *families]

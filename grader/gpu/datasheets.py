@@ -71,6 +71,7 @@ class Model:
 
     pattern: str
     rates: Rates
+    capability: int  # 90 for 9.0
     sms: int
     boost_mhz: int
     gb_s: float
@@ -86,8 +87,8 @@ _server = partial(Model, is_fixed=True)
 def _geforce(name: str, sms: int, boost_mhz: int, gb_s: float, most_gb_s: float = 0.0) -> Model:
     """A desktop card of the 30, 40 or 50 series; laptops' cards have other names."""
     source = "NVIDIA's GeForce product pages"
-    pattern = f"rtx {name}( \\d+gb)?"
-    return Model(pattern, GEFORCE, sms, boost_mhz, gb_s, source, most_gb_s=most_gb_s)
+    pattern, capability = f"rtx {name}( \\d+gb)?", {"3": 86, "4": 89, "5": 120}[name[0]]
+    return Model(pattern, GEFORCE, capability, sms, boost_mhz, gb_s, source, most_gb_s=most_gb_s)
 
 
 _HOPPER = "NVIDIA H100 data sheet and white paper"
@@ -97,34 +98,34 @@ _ADA = "NVIDIA Ada data sheets"
 _PRO = "NVIDIA RTX data sheets"
 
 MODELS = (
-    _server(r"b200", BLACKWELL_SERVER, 148, 1965, 8000, "NVIDIA HGX B200 data sheet", 1856),
-    _server(r"(h200|h200 sxm5?)( 141gb)?( hbm3e)?", HOPPER, 132, 1980, 4800, _HOPPER, 1830),
-    _server(r"h200 nvl", HOPPER, 132, 1785, 4800, _HOPPER, 1545),
-    _server(r"gh200 144g hbm3e", HOPPER, 132, 1980, 4900, "NVIDIA GH200 data sheet", 1830),
-    _server(r"gh200( 480gb)?", HOPPER, 132, 1980, 4000, "NVIDIA GH200 data sheet", 1830),
-    _server(r"h[18]00( sxm5?)?( 80gb)?( hbm3)?", HOPPER, 132, 1980, 3350, _HOPPER, 1830),
-    _server(r"h[18]00 (pcie|80gb hbm2e)", HOPPER, 114, 1755, 2000, _HOPPER, 1620),
-    _server(r"h100 nvl", HOPPER, 132, 1785, 3900, _HOPPER, 1545),
-    _server(r"a[18]00 sxm4? 80gb", AMPERE_SERVER, 108, 1410, 2039, _AMPERE),
-    _server(r"a[18]00 (80gb pcie|pcie 80gb)", AMPERE_SERVER, 108, 1410, 1935, _AMPERE),
-    _server(r"a100( sxm4?| pcie)?( 40gb)?", AMPERE_SERVER, 108, 1410, 1555, _AMPERE),
-    _server(r"a30", AMPERE_SERVER, 56, 1440, 933, "NVIDIA A30 data sheet"),
-    _server(r"a40", AMPERE, 84, 1740, 696, "NVIDIA A40 data sheet"),
-    _server(r"a10", AMPERE, 72, 1695, 600, "NVIDIA A10 data sheet"),
-    _server(r"a10g", GEFORCE, 80, 1710, 600, "NVIDIA A10G data sheet"),
-    _server(r"l40s", AMPERE, 142, 2520, 864, _ADA),
-    _server(r"l40", GEFORCE, 142, 2490, 864, _ADA),
-    _server(r"l4", AMPERE, 58, 2040, 300, _ADA),
-    _server(r"t4", TURING, 40, 1590, 320, "NVIDIA T4 data sheet"),
-    _server(r"v100 (sxm[23]|dgxs)( \d+gb)?", VOLTA, 80, 1530, 900, _VOLTA),
-    _server(r"v100 pcie( \d+gb)?", VOLTA, 80, 1380, 900, _VOLTA),
-    _server(r"v100s pcie( \d+gb)?", VOLTA, 80, 1597, 1134, _VOLTA),
-    Model(r"rtx pro 6000 blackwell workstation edition", AMPERE, 188, 2617, 1792, _PRO),
-    Model(r"rtx 6000 ada( generation)?", AMPERE, 142, 2505, 960, _PRO),
-    Model(r"(rtx )?a6000", AMPERE, 84, 1800, 768, _PRO),
-    Model(r"(rtx )?a5000", AMPERE, 64, 1695, 768, _PRO),
-    Model(r"(rtx )?a4000", AMPERE, 48, 1560, 448, _PRO),
-    Model(r"rtx 2080 ti", GEFORCE_TURING, 68, 1545, 616, "NVIDIA Turing white paper"),
+    _server(r"b200", BLACKWELL_SERVER, 100, 148, 1965, 8000, "NVIDIA HGX B200 data sheet", 1856),
+    _server(r"(h200|h200 sxm5?)( 141gb)?( hbm3e)?", HOPPER, 90, 132, 1980, 4800, _HOPPER, 1830),
+    _server(r"h200 nvl", HOPPER, 90, 132, 1785, 4800, _HOPPER, 1545),
+    _server(r"gh200 144g hbm3e", HOPPER, 90, 132, 1980, 4900, "NVIDIA GH200 data sheet", 1830),
+    _server(r"gh200( 480gb)?", HOPPER, 90, 132, 1980, 4000, "NVIDIA GH200 data sheet", 1830),
+    _server(r"h[18]00( sxm5?)?( 80gb)?( hbm3)?", HOPPER, 90, 132, 1980, 3350, _HOPPER, 1830),
+    _server(r"h[18]00 (pcie|80gb hbm2e)", HOPPER, 90, 114, 1755, 2000, _HOPPER, 1620),
+    _server(r"h100 nvl", HOPPER, 90, 132, 1785, 3900, _HOPPER, 1545),
+    _server(r"a[18]00 sxm4? 80gb", AMPERE_SERVER, 80, 108, 1410, 2039, _AMPERE),
+    _server(r"a[18]00 (80gb pcie|pcie 80gb)", AMPERE_SERVER, 80, 108, 1410, 1935, _AMPERE),
+    _server(r"a100( sxm4?| pcie)?( 40gb)?", AMPERE_SERVER, 80, 108, 1410, 1555, _AMPERE),
+    _server(r"a30", AMPERE_SERVER, 80, 56, 1440, 933, "NVIDIA A30 data sheet"),
+    _server(r"a40", AMPERE, 86, 84, 1740, 696, "NVIDIA A40 data sheet"),
+    _server(r"a10", AMPERE, 86, 72, 1695, 600, "NVIDIA A10 data sheet"),
+    _server(r"a10g", GEFORCE, 86, 80, 1710, 600, "NVIDIA A10G data sheet"),
+    _server(r"l40s", AMPERE, 89, 142, 2520, 864, _ADA),
+    _server(r"l40", GEFORCE, 89, 142, 2490, 864, _ADA),
+    _server(r"l4", AMPERE, 89, 58, 2040, 300, _ADA),
+    _server(r"t4", TURING, 75, 40, 1590, 320, "NVIDIA T4 data sheet"),
+    _server(r"v100 (sxm[23]|dgxs)( \d+gb)?", VOLTA, 70, 80, 1530, 900, _VOLTA),
+    _server(r"v100 pcie( \d+gb)?", VOLTA, 70, 80, 1380, 900, _VOLTA),
+    _server(r"v100s pcie( \d+gb)?", VOLTA, 70, 80, 1597, 1134, _VOLTA),
+    Model(r"rtx pro 6000 blackwell workstation edition", AMPERE, 120, 188, 2617, 1792, _PRO),
+    Model(r"rtx 6000 ada( generation)?", AMPERE, 89, 142, 2505, 960, _PRO),
+    Model(r"(rtx )?a6000", AMPERE, 86, 84, 1800, 768, _PRO),
+    Model(r"(rtx )?a5000", AMPERE, 86, 64, 1695, 768, _PRO),
+    Model(r"(rtx )?a4000", AMPERE, 86, 48, 1560, 448, _PRO),
+    Model(r"rtx 2080 ti", GEFORCE_TURING, 75, 68, 1545, 616, "NVIDIA Turing white paper"),
     _geforce("3050", 20, 1777, 224),
     _geforce("3060", 28, 1777, 360),
     _geforce("3060 ti", 38, 1665, 448, most_gb_s=608),

@@ -26,7 +26,6 @@ from pydantic.dataclasses import dataclass
 from grader.spec.values import ITEMSIZE
 from grader.worker.compile import tuned
 
-VERSION = 1
 MAX_PLAN_BYTES = 4 << 20  # as JSON
 MAX_BUFFERS = 4096
 MAX_STEPS = 20_000  # in each call

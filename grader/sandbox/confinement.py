@@ -195,11 +195,9 @@ def _look_for_landlock(device: DeviceName) -> None:
 
 
 def _filter_or_unavailable(level: Level, device: DeviceName) -> None:
-    try:
-        _filter(level, device)
-    except FilterError as error:
-        reason, _, advice = str(error).partition(": ")
-        raise _Unavailable(f"{reason}, so system calls can't be filtered", advice) from None
+    reason, _, advice = _filter(level, device)[1].partition(": ")
+    if reason:
+        raise _Unavailable(f"{reason}, so system calls can't be filtered", advice)
 
 
 @lru_cache(maxsize=1)
@@ -283,7 +281,7 @@ def _words(level: Level, device: DeviceName) -> tuple[tuple[str, ...], tuple[str
         missing.append("names and sizes of files stay visible (no namespaces)")
         if os.geteuid() == 0:
             missing.append("it runs as root, though without root's capabilities")
-    trouble = _no_filter(level, device)
+    _, trouble = _filter(level, device)
     if trouble:
         missing.append(f"a filter on system calls ({trouble})")
     else:
@@ -307,7 +305,7 @@ def lockdown_plan(confinement: Confinement, scratch: Path, submission: Path) -> 
     # Compiled submissions are started from the folder that holds them.
     own_programs = [str(submission.resolve())] if device != "cpu" else []
     plan: dict[str, Any] = {
-        "filter": _plain_filter(level, device),
+        "filter": _filter(level, device)[0],
         "landlock": None,
         "separate": None,
     }
@@ -344,29 +342,17 @@ def _real(paths: list[Path]) -> list[str]:
     return list(allowed_paths.mounts(paths).binds)
 
 
-def _filter(level: Level, device: DeviceName) -> bytes:
+def _filter(level: Level, device: DeviceName) -> tuple[str, str]:
+    """The filter on system calls as text, and why there is none; one of them is ""."""
+    if level is Level.limits:
+        return "", "neither bubblewrap nor Landlock"
     scoped = level is Level.landlock and (landlock_version() or 0) >= SCOPED_LANDLOCK
     own = level is Level.bubblewrap
-    return compile_filter(device, own_namespaces=own, signals_scoped=scoped)
-
-
-def _no_filter(level: Level, device: DeviceName) -> str:
-    """Why system calls aren't filtered; "" where they are."""
-    if level is Level.limits:
-        return "neither bubblewrap nor Landlock"
     try:
-        _filter(level, device)
+        made = compile_filter(device, own_namespaces=own, signals_scoped=scoped)
     except FilterError as error:
-        return str(error)
-    return ""
-
-
-def _plain_filter(level: Level, device: DeviceName) -> str:
-    """The filter as text, "" where it isn't available."""
-    try:
-        return base64.b64encode(_filter(level, device)).decode()
-    except FilterError:
-        return ""
+        return "", str(error)
+    return base64.b64encode(made).decode(), ""
 
 
 @lru_cache(maxsize=1)

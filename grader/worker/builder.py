@@ -3,7 +3,7 @@
 The compiler reads the student's text, so it runs where their code runs. It writes to the grader's
 descriptor: the executable (the planner, except for the backend "gpu"), directly followed by the
 emulator's executor or the GPU's cubin, then the site table as JSON. For the backend "device code"
-it writes a cubin and PTX, which nothing runs. The answer's text is JSON too:
+it writes a cubin and PTX, which nothing runs. The answer (serving.py) is:
 
     {"ok": whether there is an executable, "executable_bytes": ..., "executor_bytes": ...,
      "sites_bytes": ...,
@@ -27,12 +27,13 @@ import socket
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import gpu_build, gpu_entries, nvcc
-from .protocol import MAX_TEXT, REQUEST_BYTES, Code, Operation, ProtocolError, Reply, Request
+from . import gpu_build, gpu_entries, nvcc, serving
+from .gpu_build import Made
+from .protocol import Operation
 
 EMULATOR_FOLDER = Path(__file__).resolve().parent.parent / "emulator"
 MAX_PROBLEMS = 20
@@ -56,19 +57,6 @@ class Wanted:
     flags: Sequence[str] = ()  # further options of nvcc's, from a spec
 
 
-@dataclass
-class Made:
-    """The result of a build."""
-
-    executable: Path | None
-    problems: list[dict[str, Any]]
-    sites: dict[str, Any] = field(default_factory=dict)
-    entries: Sequence[str] = ()
-    executor: Path | None = None
-    conditions: Sequence[dict[str, Any]] = ()  # code that nvcc may see differently
-    accepted: bool = False  # by nvcc, where nothing else was asked
-
-
 def serve(requests: socket.socket, output: int, path: str, wanted: dict[str, Any]) -> None:
     """Answer build requests for the source at `path` until the grader closes the socket.
 
@@ -76,15 +64,15 @@ def serve(requests: socket.socket, output: int, path: str, wanted: dict[str, Any
     """
     described = Wanted(**{**wanted, "entries": tuple(wanted["entries"])})
     load_emulator()
-    requests.send(Reply(0, Code.ok).pack())  # ready
-    while True:
+
+    def answer(*_: object) -> dict[str, Any]:
+        folder = Path(tempfile.mkdtemp(prefix="build-"))
         try:
-            data = requests.recv(REQUEST_BYTES + 1)
-        except ConnectionError:
-            return
-        if not data:
-            return
-        requests.send(_answer(data, output, Path(path), described).pack())
+            return _deliver(build(Path(path), described, folder), output)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    serving.serve(requests, {Operation.build: answer})
 
 
 def build(source: Path, wanted: Wanted, folder: Path) -> Made:
@@ -122,28 +110,6 @@ def load_emulator() -> None:
     spec.loader.exec_module(package)
 
 
-# --- one request -------------------------------------------------------------------------------
-
-
-def _answer(data: bytes, output: int, source: Path, wanted: Wanted) -> Reply:
-    try:
-        request = Request.unpack(data)
-    except ProtocolError as error:
-        return Reply(0, Code.bad_request, json.dumps({"message": str(error)}))
-    if request.operation is not Operation.build:
-        answer = {"message": f"{request.operation.name}: only build is served here"}
-        return Reply(request.sequence, Code.bad_request, json.dumps(answer))
-    folder = Path(tempfile.mkdtemp(prefix="build-"))
-    try:
-        answer = _deliver(build(source, wanted, folder), output)
-        return Reply(request.sequence, Code.ok, _fitting(answer))
-    except Exception as error:  # an error of ours or the machine's: report it and go on
-        answer = {"type": type(error).__name__, "message": str(error)[:_MAX_MESSAGE]}
-        return Reply(request.sequence, Code.bad_request, json.dumps(answer))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def _deliver(made: Made, output: int) -> dict[str, Any]:
     """Write the results to the grader's descriptor and describe them. Raises ValueError."""
     program = made.executable.read_bytes() if made.executable else b""
@@ -153,6 +119,9 @@ def _deliver(made: Made, output: int) -> dict[str, Any]:
     size = len(program) + len(executor) + len(sites)
     if size > room:
         raise ValueError(f"the program has {size} bytes, {room} fit")
+    for problem in made.problems:
+        for key in ("message", "detail"):
+            problem[key] = _shortened(problem[key])
     offset = 0
     for part in (program, executor, sites):
         done = 0
@@ -168,22 +137,6 @@ def _deliver(made: Made, output: int) -> dict[str, Any]:
         "problems": made.problems[:MAX_PROBLEMS],
         "conditions": made.conditions[:MAX_PROBLEMS],
     }
-
-
-def _fitting(answer: dict[str, Any]) -> str:
-    """An answer as JSON that fits into a reply: details are dropped first, then problems."""
-    for problem in answer["problems"]:
-        for key in ("message", "detail"):
-            problem[key] = _shortened(problem[key])
-    text = json.dumps(answer)
-    while len(text) > MAX_TEXT:  # ASCII: as many bytes
-        detailed = [problem for problem in answer["problems"] if problem["detail"]]
-        if detailed:
-            detailed[-1]["detail"] = ""
-        else:
-            answer["problems"].pop()
-        text = json.dumps(answer)
-    return text
 
 
 def _shortened(text: str) -> str:
@@ -238,8 +191,7 @@ def _build_for_gpu(source: Path, wanted: Wanted, folder: Path) -> Made:
 
     runtime = nvcc_runtime.Runtime(Path(wanted.gpu_planner or ""))
     needed = (source, wanted.entries, _toolchain(wanted), runtime, wanted.architecture, folder)
-    made = gpu_build.build(*needed, wanted.flags)
-    return Made(made.planner, made.problems, made.sites, made.entries, made.cubin)
+    return gpu_build.build(*needed, wanted.flags)
 
 
 # --- device code, to be read ---------------------------------------------------------------------
@@ -247,17 +199,12 @@ def _build_for_gpu(source: Path, wanted: Wanted, folder: Path) -> Made:
 
 def _build_device_code(source: Path, wanted: Wanted, folder: Path) -> Made:
     """The cubin of a file's kernels (in the executable's place) and their PTX (the executor's)."""
-    kept, own = folder / "kept", folder / "submission"
-    kept.mkdir()
-    own.mkdir()
-    copy = Path(shutil.copyfile(source, own / source.name))  # without its mode: no chmod here
-    gpu_entries.provide_headers(folder / "include")
-    options = ("-I", str(folder / "include"), "--keep", "--keep-dir", str(kept), *wanted.flags)
-    made = (copy, folder / "student.o", wanted.architecture, options)
+    copy, options = gpu_entries.laid_out(source, folder)
+    made = (copy, folder / "student.o", wanted.architecture, (*options, *wanted.flags))
     refused = nvcc.compile_object(wanted.nvcc, *made)
     if refused:
         return Made(None, [each.as_problem("compile") for each in refused])
-    cubin, ptx = (next(kept.glob(pattern), None) for pattern in ("*.cubin", "*.ptx"))
+    cubin, ptx = (next((folder / "kept").glob(pattern), None) for pattern in ("*.cubin", "*.ptx"))
     if cubin is None or ptx is None:
         raise nvcc.NvccError("nvcc left no cubin and no PTX")
     return Made(cubin, [], entries=_kernel_names(cubin), executor=ptx)

@@ -6,12 +6,9 @@ CUDA's (../emulator/runtime/nvcc) to a planner. The cubin is a file for the exec
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +27,17 @@ _PER_THREAD = re.compile(r"_pt[sd][sz]$")  # the same call, for per-thread defau
 _UNUSED = "warpgrade_unused_"  # prefix of symbols that only dead code needs
 
 
-@dataclass(frozen=True)
-class Built:
-    """The result of a build: both programs, or neither."""
+@dataclass
+class Made:
+    """The result of a build, here or for the emulator."""
 
-    planner: Path | None
+    executable: Path | None
     problems: list[dict[str, Any]]
-    entries: list[str]
-    sites: dict[str, Any]
-    cubin: Path | None = None
+    sites: dict[str, Any] = field(default_factory=dict)
+    entries: Sequence[str] = ()
+    executor: Path | None = None  # the cubin, of a planner
+    conditions: Sequence[dict[str, Any]] = ()  # code that nvcc may see differently
+    accepted: bool = False  # by nvcc, where nothing else was asked
 
 
 def build(
@@ -49,7 +48,7 @@ def build(
     target: str,
     folder: Path,
     flags: Sequence[str] = (),
-) -> Built:
+) -> Made:
     """Compile a file for a GPU of the architecture `target`, such as sm_90.
 
     `tools` is the emulator's toolchain, `runtime` our part of the planner. `wanted` are the entries
@@ -63,19 +62,20 @@ def build(
     if compiler is None:
         raise nvcc.NvccError("nvcc not found")
     entries = [glue.Entry(each["name"], tuple(each["arguments"])) for each in wanted]
+    made = folder / "student.o"
     try:
-        host = ",".join(_host_flags(tools.version))
-        options = [_LEVEL, "-Xcompiler", host, *flags]
-        refused = _compile(compiler, source, entries, folder, target, options)
+        copy, options = gpu_entries.laid_out(source, folder)
+        options += (_LEVEL, "-Xcompiler", ",".join(_host_flags(tools.version)), *flags)
+        refused = gpu_entries.compile_checked(compiler, copy, entries, made, target, options)
     except nvcc.NvccError as error:  # perhaps a limit of the sandbox, so no line is named
         refused = (nvcc.Refusal(str(error)),)
     if refused:
-        return Built(None, [each.as_problem("compile") for each in refused], [], {})
-    elf, text = Elf(folder / "student.o"), source.read_text("utf-8", "replace")
+        return Made(None, [each.as_problem("compile") for each in refused])
+    elf = Elf(made)
     provided = _provided(elf, runtime.symbols["provided"])
-    unused, problems, present = _check(elf, entries, provided, runtime.symbols, source.name, text)
+    unused, problems, present = _check(elf, entries, provided, runtime.symbols, source)
     if not present:
-        return Built(None, problems, [], {})
+        return Made(None, problems)
     cubin = next((folder / "kept").glob("*.cubin"), None)
     if cubin is None:
         raise nvcc.NvccError("nvcc left no cubin")
@@ -83,36 +83,13 @@ def build(
     gpu_entries.compile_table(glue.entry_table(present) + kernels, tools.compiler, folder)
     renamed = assembly.redirected(runtime.symbols["provided"], True)
     _rename(folder, elf, [*renamed], unused)
-    linker = linking.Linker(folder, source.name, tools, lambda *line: _run(line, folder))
+    linker = linking.Linker(folder, source.name, tools, lambda *line: nvcc.run(line, folder))
     try:
         planner = linker.planner("table.o", [_UNUSED + name for name in unused], runtime.object)
     except linking.LinkError as error:
         raise nvcc.NvccError(f"the planner can't be linked: {str(error)[-500:]}") from None
     sites = {str(pc): (site.line, site.function) for pc, site in planner.sites.items()}
-    return Built(planner.path, problems, [each.name for each in present], sites, cubin)
-
-
-def _compile(
-    compiler: str,
-    source: Path,
-    entries: Sequence[Any],
-    folder: Path,
-    target: str,
-    options: Sequence[str],
-) -> tuple[nvcc.Refusal, ...]:
-    """Write student.o, and the cubin in the folder `kept`."""
-    own, kept = folder / "submission", folder / "kept"
-    own.mkdir()
-    kept.mkdir()
-    # Without its mode: chmod is filtered.
-    checked = Path(shutil.copyfile(source, own / source.name))
-    text = source.read_text("utf-8", "replace")
-    gpu_entries.provide_headers(folder / "include")
-    declared = [entry for entry in entries if re.search(rf"\b{entry.name}\s*\(", text)]
-    options = [*options, "--keep", "--keep-dir", str(kept)]
-    made = folder / "student.o"
-    include = folder / "include"
-    return gpu_entries.compile_checked(compiler, checked, declared, made, include, target, options)
+    return Made(planner.path, problems, sites, [each.name for each in present], cubin)
 
 
 def _host_flags(version: str) -> tuple[str, ...]:
@@ -133,8 +110,7 @@ def _check(
     entries: Sequence[Any],
     provided: Collection[str],
     symbols: dict[str, list[str]],
-    file: str,
-    text: str,
+    source: Path,
 ) -> tuple[list[str], list[dict[str, Any]], list[Any]]:
     """Symbols that only dead code needs; problems; and the entries that can be called."""
     from warpgrade_emulator import objects
@@ -143,6 +119,7 @@ def _check(
     faults = objects.check(elf, entries, provided, symbols["reserved"], unused)
     asked = {each.name for each in elf.symbols if not each.is_defined}
     unknown = {name for name in asked - set(provided) if _CALLS.fullmatch(name)}
+    file, text = source.name, source.read_text("utf-8", "replace")
     problems = []
     for fault in faults:
         problem = gpu_entries.problem_of(fault, text)
@@ -163,19 +140,6 @@ def _rename(folder: Path, elf: Any, ours: Sequence[str], unused: Sequence[str]) 
     pairs += [(name, _PER_THREAD.sub("", name)) for name in asked if _PER_THREAD.search(name)]
     pairs += [(name, _UNUSED + name) for name in unused]
     (folder / "renamed").write_text("".join(f"{old} {new}\n" for old, new in pairs))
-    done = _run(["objcopy", "--redefine-syms=renamed", "student.o"], folder)
+    done = nvcc.run(["objcopy", "--redefine-syms=renamed", "student.o"], folder)
     if done.returncode:
         raise RuntimeError(f"objcopy: {done.stderr[-1000:]}")
-
-
-def _run(line: Sequence[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(part) for part in line],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        env={**os.environ, **nvcc.ENVIRONMENT},
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,10 @@ def compile_checked(
     source: Path,
     entries: Sequence[Any],
     made: Path,
-    include: Path,
     target: str,
-    more: Sequence[str] = (),
+    options: Sequence[str],
 ) -> tuple[nvcc.Refusal, ...]:
-    """Compile with a check of the entries' signatures behind the student's text.
+    """Compile with a check behind the student's text: of the signatures of entries in it.
 
     If only the check fails (an entry is missing or overloaded), compile without it: the object's
     symbols then show the problem.
@@ -31,8 +29,9 @@ def compile_checked(
     from warpgrade_emulator import glue
 
     data = source.read_bytes()
-    options = ("-I", str(include), *more)
-    source.write_bytes(data + _signature_check(glue, entries).encode())
+    text = data.decode("utf-8", "replace")
+    declared = [each for each in entries if re.search(rf"\b{each.name}\s*\(", text)]
+    source.write_bytes(data + _signature_check(glue, declared).encode())
     refused = nvcc.compile_object(compiler, source, made, target, options)
     own = [each for each in refused if glue.CHECK_FILE not in each.message]
     if refused and not own:
@@ -59,13 +58,21 @@ def _signature_check(glue: Any, entries: Sequence[Any]) -> str:
     return f'\n#line 1 "{glue.CHECK_FILE}"\n' + "\n".join(lines) + "\n"
 
 
-def provide_headers(include: Path) -> None:
-    """Copy our own headers without the emulator's, which have the names of CUDA's."""
-    (include / "warpgrade").mkdir(parents=True)
+def laid_out(source: Path, folder: Path) -> tuple[Path, tuple[str, ...]]:
+    """A copy of the file, and options for compiling it with our headers.
+
+    Those of the emulator aren't among them, which have the names of CUDA's. nvcc leaves the cubin
+    and its PTX in the folder `kept`.
+    """
+    kept, own, include = folder / "kept", folder / "submission", folder / "include"
+    for each in (kept, own, include / "warpgrade"):
+        each.mkdir(parents=True)
     native = Path(__file__).parent / "native"
     ours = (_INCLUDE / "signature.h", native / "entries.h", native / "cubin_kernels.h")
     for header in ours:
         shutil.copyfile(header, include / "warpgrade" / header.name)
+    copy = Path(shutil.copyfile(source, own / source.name))  # without its mode: chmod is filtered
+    return copy, ("-I", str(include), "--keep", "--keep-dir", str(kept))
 
 
 def compile_table(text: str, compiler: str, folder: Path) -> None:
@@ -73,7 +80,7 @@ def compile_table(text: str, compiler: str, folder: Path) -> None:
     (folder / "table.cpp").write_text(text)
     options = ["-std=c++17", "-O1", "-fPIE", "-Iinclude"]
     line = [compiler, *options, "-c", "table.cpp", "-o", "table.o"]
-    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+    done = nvcc.run(line, folder)
     if done.returncode != 0:
         raise RuntimeError(f"the table of entries does not compile: {done.stderr[-500:]}")
 

@@ -107,7 +107,7 @@ def compile_object(
     level = () if any(each.startswith("-O") for each in options) else (OPTIMISED,)
     flags = [*flags_of(source.read_bytes()), *level, *options]
     line = [nvcc, *flags, f"-arch={target or DEFAULT_ARCHITECTURE}"]
-    return _refusals(_run([*line, step, source.name, "-o", str(made)], source.parent), source)
+    return _refusals(run([*line, step, source.name, "-o", str(made)], source.parent), source)
 
 
 def flags_of(text: bytes) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ def demangled(names: Sequence[str], folder: Path) -> list[str]:
     """What functions are called in the source; the names themselves where that can't be had."""
     if not names or shutil.which("c++filt") is None:
         return list(names)
-    shown = _run(["c++filt", *names], folder).stdout.splitlines()
+    shown = run(["c++filt", *names], folder).stdout.splitlines()
     return shown if len(shown) == len(names) else list(names)
 
 
@@ -155,10 +155,12 @@ def _placed(refusal: Refusal, source: Path) -> Refusal:
     return Refusal(message, line, refusal.detail)
 
 
-def _run(line: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def run(line: Sequence[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run one of the compilers' programs in a folder. Raises OSError when it can't be started."""
     return subprocess.run(
-        line,
+        [str(part) for part in line],
         cwd=folder,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
         errors="replace",

@@ -18,7 +18,6 @@ EXCEPTIONS: Mapping[str, str] = {
     "grader/cli/app.py: grade": "a command: each parameter is an option",
     "grader/cli/inspect_command.py: command": "a command: each parameter is an option",
     "grader/executors/runner.py: Runner": "an interface: a method for each thing that is asked",
-    "grader/worker/ttir/places.py: tell": "what an access is: each parameter is a part of it",
     "grader/grading/edits/cpp_statements.py: _Reader": "a parser: a method for each statement",
 }
 

@@ -60,10 +60,21 @@ def supported_table() -> str:
     return "\n".join(["| area | what runs | test |", "|---|---|---|", *rows])
 
 
+def _words() -> list[tuple[str, str]]:
+    """The names by which features are recognised, each with its feature.
+
+    "" stands for CUDA's names that are refused where g++ doesn't know them.
+    """
+    headers = [(f"<{name}...>", feature) for name, (feature, _) in unsupported._HEADERS.items()]
+    prefixes = [(f"{name}...", feature) for name, feature in unsupported._PREFIXES.items()]
+    families = [("", feature) for feature in unsupported._LACKING]
+    return [*headers, *unsupported._NAMES.items(), *prefixes, *families]
+
+
 def unsupported_list() -> str:
     """What unsupported.py refuses, as Markdown, with the words that it is known by."""
     words: dict[str, list[str]] = {}
-    for word, feature in unsupported.known():
+    for word, feature in _words():
         words.setdefault(feature, []).append(f"`{word}`" if word else "its names")
     rows = [
         f"| {_with_names(feature)} | {', '.join(known)} |"

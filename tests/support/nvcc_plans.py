@@ -22,6 +22,7 @@ from grader.plan import Plan
 from grader.plan.model import KernelName, Launch, Readback, Step
 from grader.spec import ITEMSIZE
 from grader.worker import builder
+from grader.worker.gpu_build import Made
 from grader.worker.protocol import Argument, Code
 from tests.support.emulated import PlanWorker
 
@@ -41,9 +42,7 @@ class Planned:
     report: report.Report | None = None
 
 
-def build(
-    backend: cuda_build.Backend, source: Path, entries: Entries, folder: Path
-) -> builder.Made:
+def build(backend: cuda_build.Backend, source: Path, entries: Entries, folder: Path) -> Made:
     """Compile a file as the sandbox would, but here."""
     builder.load_emulator()
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +53,7 @@ def build(
 
 
 def planned(
-    made: builder.Made, entry: str, arguments: Sequence[Argument], options: Sequence[str] = ()
+    made: Made, entry: str, arguments: Sequence[Argument], options: Sequence[str] = ()
 ) -> Planned:
     """What a fresh planner makes of an entry."""
     assert made.executable is not None
@@ -86,8 +85,8 @@ def bytes_of(argument: Argument) -> int | None:
 class Both:
     """A file built for both; `emulated` and `by_nvcc` are what came of it."""
 
-    emulated: builder.Made
-    by_nvcc: builder.Made
+    emulated: Made
+    by_nvcc: Made
 
     @classmethod
     def of(cls, source: Path, entries: Entries, folder: Path) -> Both:
@@ -152,7 +151,7 @@ def symbols_of(cubin: Path) -> frozenset[str]:
     return frozenset(each.name for each in Elf(cubin).symbols if each.is_defined)
 
 
-def names_are_the_cubins(made: builder.Made, planned_as: Plan) -> bool:
+def names_are_the_cubins(made: Made, planned_as: Plan) -> bool:
     """Whether every kernel and variable of a plan is one of the cubin's."""
     names = {each.kernel for each in planned_as.specialisations if isinstance(each, KernelName)}
     names |= {each.name for each in planned_as.buffers if each.kind == "symbol"}

@@ -311,7 +311,7 @@ class Building:
     def finish(self) -> Built | Death:
         """Wait for the compiler. Raises BuildError where its answer makes no sense."""
         try:
-            reply = self.died or self.worker.wait()
+            reply = self.died or self.worker.wait_at_length()
             if isinstance(reply, Death):
                 return reply
             if reply.code is not Code.ok:

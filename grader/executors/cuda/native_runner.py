@@ -7,7 +7,6 @@ with kernels and data.
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,11 +22,11 @@ from grader.executors.cuda.emulator_executor import EmulatorExecutor
 from grader.executors.cuda.large_sizes import CudaLargeSizes
 from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.cuda.rebuilding import Rebuilding
-from grader.executors.executor import Manner, is_idle, last_plan
+from grader.executors.executor import Manner, last_plan
+from grader.executors.planned_runner import PlannedRunner, in_queues
 from grader.executors.planning import copied_alone, left_running
 from grader.executors.program_orders import Atomics, Order, Reordered
 from grader.executors.runner import TRY_SECONDS, CaseResult, Coming, Runner, Text, Traced, Without
-from grader.executors.side_by_side import QUEUES
 from grader.plan import KernelName, Plan
 from grader.plan.model import Launch
 from grader.sandbox import Sandbox
@@ -58,7 +57,7 @@ class Launches:
         return taken
 
 
-class PlannedNativeRunner(Runner):
+class PlannedNativeRunner(PlannedRunner):
     """Runs the cases of one CUDA C++ variant by plan. Its program must be one for the emulator."""
 
     def __init__(
@@ -69,51 +68,26 @@ class PlannedNativeRunner(Runner):
         program: Program,
         watched: bool = True,
         kept: KeptBuilds | None = None,
-        sharing: list[PlannedNativeRunner] | None = None,
+        sharing: list[Any] | None = None,
     ) -> None:
         """The arguments are those of NativePlanner.
 
         The runners in the list `sharing`, of one program's entries, hand on their processes.
         """
-        self.task = task
-        self.path: Path = path
+        super().__init__(sandbox, task, path, sharing)
         self.program = program
-        self._sandbox, self._watched = sandbox, watched
-        self.starts_in = sandbox
-        self.plans = NativePlanner(sandbox, task, path, program, watched, kept)
+        self._watched = watched
+        self.plans: NativePlanner = NativePlanner(sandbox, task, path, program, watched, kept)
         self.times = self.plans.times
         # Plans cases of large sizes, on processes of its own; a context manager.
         self.large_sizes = lambda: CudaLargeSizes(self.plans)
-        self._executor = EmulatorExecutor(self.plans)
+        self._executor: EmulatorExecutor = EmulatorExecutor(self.plans)
         self._reordered = Reordered(task.variant.file, "block")
         self.launches: Launches = Launches()
         self.refused: Callable[[], bool] = bool  # whether nvcc refuses the file
-        self._sharing = sharing if sharing is not None else []
-        self._sharing.append(self)
         self._rebuilding: list[Rebuilding] = []
         # With a planner that had planned nothing before:
         self._failed_afresh: set[tuple[Case, Manner]] = set()
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan of the last run."""
-        return self._executor.plan
-
-    def close(self) -> None:
-        """End every process and give the arena back, unless another runner goes on with them."""
-        if self in self._sharing:
-            self._sharing.remove(self)
-        idle = (each for each in self._sharing if is_idle(each._executor))
-        for other in itertools.islice(idle, 1):
-            other._executor.take_over(self._executor)
-            other.plans.take_over(self.plans)
-        self._executor.close()
-        self.plans.close()
-
-    def fresh_worker(self) -> None:
-        """Let the next case meet processes that have run nothing."""
-        self._executor.fresh_worker()
-        self.plans.fresh_worker()
 
     def expect(self, cases: Sequence[Case]) -> None:
         """Have each one's inputs made while the one before it runs."""
@@ -207,15 +181,13 @@ class PlannedNativeRunner(Runner):
             program = rebuilding.take()
             if program is None:
                 return ()
-            runners: list[Runner] = []
-            sharing: list[list[PlannedNativeRunner]] = [[] for _ in range(QUEUES)]
-            for number, entry in enumerate(rebuilding.entries):
-                task, queue = of_dtype.with_entry(entry, seconds), number % QUEUES
+
+            def runner(entry: str, sharing: list[Any]) -> Runner:
+                task = of_dtype.with_entry(entry, seconds)
                 given = self._sandbox, task, self.path, program, self._watched
-                runner = PlannedNativeRunner(*given, sharing=sharing[queue])
-                runner.queue = queue
-                runners.append(runner)
-            return runners
+                return PlannedNativeRunner(*given, sharing=sharing)
+
+            return in_queues(rebuilding.entries, runner)
 
         return Coming(made, rebuilding.close)
 

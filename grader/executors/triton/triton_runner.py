@@ -7,12 +7,12 @@ one configuration of tuned kernels or with all. Kernels are compiled for the GPU
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import time
 from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from grader import plan
 from grader.cases import Case
@@ -21,7 +21,8 @@ from grader.executors.compile.frontend import Failure, Kernel, too_long
 from grader.executors.compile.kept_builds import KeptBuilds, KeptForSource
 from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
 from grader.executors.encoding import DeviceKernel
-from grader.executors.executor import Manner, is_idle, limits_of
+from grader.executors.executor import Manner, limits_of
+from grader.executors.planned_runner import PlannedRunner, in_queues
 from grader.executors.program_orders import Reordered
 from grader.executors.runner import (
     TRY_SECONDS,
@@ -32,7 +33,6 @@ from grader.executors.runner import (
     Times,
     Traced,
 )
-from grader.executors.side_by_side import QUEUES
 from grader.executors.triton import triton_report
 from grader.executors.triton.configurations import Tuning
 from grader.executors.triton.large_sizes import TritonLargeSizes
@@ -40,7 +40,7 @@ from grader.executors.triton.other_ways import OtherWays
 from grader.executors.triton.triton_planner import TritonPlanner
 from grader.executors.triton.ttir_executor import TritonExecutor
 from grader.gpu import machine
-from grader.plan import Plan, Specialisation
+from grader.plan import Specialisation
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
 from grader.status import Status
@@ -80,7 +80,7 @@ class Launches:
         return list(dict.fromkeys(self._aligned[name][1] for name in taken))
 
 
-class PlannedTritonRunner(Runner):
+class PlannedTritonRunner(PlannedRunner):
     """Runs the cases of one Triton variant by plan. A context manager; the sandbox stays open."""
 
     _kernels: Kernels
@@ -93,15 +93,14 @@ class PlannedTritonRunner(Runner):
         watched: bool = True,
         kept: KeptBuilds | None = None,
         made: dict[str, DeviceKernel | Failure] | None = None,
-        sharing: list[PlannedTritonRunner] | None = None,
+        sharing: list[Any] | None = None,
     ) -> None:
         """`path` is the submission's file. With `watched` a plan must keep the rules, but for what
         the spec allows. `kept` has results of earlier runs, `made` cubins of other runners. Those
         of one file, in the list `sharing`, have one compiler, and hand on their processes."""
-        self.task, self.times = task, Times()
-        self.path: Path = path
-        self._sandbox, self._watched = sandbox, watched
-        self.starts_in = sandbox
+        beside = list(sharing or ())
+        super().__init__(sandbox, task, path, sharing)
+        self.times, self._watched = Times(), watched
         self._answers = answers = Answers(task, path, limits_of(task))
         worker = partial(sandbox.worker, path, task.variant.entry)
 
@@ -109,12 +108,10 @@ class PlannedTritonRunner(Runner):
         lifted = not watched or "torch" in task.rules.lifted
         torch = frozenset({"*"}) if lifted else task.rules.torch
         allowed = plan.Allowed(torch, task.exercise.moves_data)
-        self._sharing = sharing if sharing is not None else []
         own = Kernels(compiler, path.parent, kept, made)
-        self._kernels = kernels = next((each._kernels for each in self._sharing), own)
-        self._sharing.append(self)
+        self._kernels = kernels = next((each._kernels for each in beside), own)
         self.tuning = tuning = Tuning(kernels)
-        self.plans = TritonPlanner(
+        self.plans: TritonPlanner = TritonPlanner(
             lambda: worker((), answers.limits, [_host_gpu()], role="planner"),
             answers,
             allowed,
@@ -126,40 +123,20 @@ class PlannedTritonRunner(Runner):
         # Plans cases of large sizes, on an executor of its own; a context manager.
         self.large_sizes = lambda: TritonLargeSizes(self.plans, kernels, partial(worker, ()))
         self.launches: Launches = Launches()
-        self._executor = TritonExecutor(
+        self._executor: TritonExecutor = TritonExecutor(
             lambda buffers: worker(buffers, answers.limits, role="executor"),
             self.plans,
             kernels,
             tuning,
             self.launches.note,
         )
-        beside = kernels, tuning, allowed.judges_copies, Reordered(task.variant.file)
-        self._ways = OtherWays(self._executor, *beside)
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan of the last run, of which `is_right_without` leaves launches out."""
-        return self._executor.plan
-
-    @plan.setter
-    def plan(self, plan: Plan | None) -> None:
-        self._executor.plan = plan
+        used = kernels, tuning, allowed.judges_copies, Reordered(task.variant.file)
+        self._ways = OtherWays(self._executor, *used)
 
     def close(self) -> None:
-        if self in self._sharing:
-            self._sharing.remove(self)
-        idle = (each for each in self._sharing if is_idle(each._executor))
-        for other in itertools.islice(idle, 1):
-            other._executor.take_over(self._executor)
-            other.plans.take_over(self.plans)
+        super().close()
         if not self._sharing:
             self._kernels.close()
-        self._executor.close()
-        self.plans.close()
-
-    def fresh_worker(self) -> None:
-        self._executor.fresh_worker()
-        self.plans.fresh_worker()
 
     def expect(self, cases: Sequence[Case]) -> None:
         """Have each of these planned while the one before it is executed."""
@@ -196,15 +173,16 @@ class PlannedTritonRunner(Runner):
             text = "\n\n".join([self.source, *copies]).encode()
             name = f"{self.path.stem}_{hashlib.sha256(text).hexdigest()[:12]}.py"
             path = self._sandbox.hold(name, text)
-            runners: list[Runner] = []
-            sharing: list[list[PlannedTritonRunner]] = [[] for _ in range(QUEUES)]
-            for number, entry in enumerate(entries):
-                task, queue = self.task.with_entry(entry, TRY_SECONDS), number % QUEUES
-                given = self._sandbox, task, path, self._watched
-                runner = PlannedTritonRunner(*given, sharing=sharing[queue])
-                runner.plans.compares, runner.queue = False, queue
-                runners.append(runner)
-            return runners
+
+            def runner(entry: str, sharing: list[Any]) -> Runner:
+                task = self.task.with_entry(entry, TRY_SECONDS)
+                runner = PlannedTritonRunner(
+                    self._sandbox, task, path, self._watched, sharing=sharing
+                )
+                runner.plans.compares = False
+                return runner
+
+            return in_queues(entries, runner)
 
         return Coming(made)
 

@@ -24,7 +24,7 @@ from triton.compiler import make_backend
 from triton.runtime.errors import OutOfResources
 
 from . import access_layouts, disassembly, messages, options
-from .cubin import resources
+from .cubin import usage
 from .failures import CompileFailure
 
 _WARP = 32
@@ -138,13 +138,13 @@ def build(module: Any, chosen: Any, capability: int = options.CAPABILITY) -> dic
         stage: made if isinstance(made, str | bytes) else str(made)
         for stage, made in _stages(module, chosen, metadata, capability)
     }
-    used = resources(assembly["cubin"])
+    used = usage(assembly["cubin"]).values()
     return {
         "name": metadata["name"],
         "shared": metadata["shared"],
         "num_warps": metadata.get("num_warps", chosen.num_warps),
-        "registers": used.registers,
-        "spills": used.spills,
+        "registers": max((each.registers for each in used), default=0),
+        "spills": max((each.stack for each in used), default=0) // 4,  # as Triton counts them
         "global_scratch_size": metadata.get("global_scratch_size", 0) or 0,
         "descriptors": list(metadata.get("tensordesc_meta") or ()),
         "asm": assembly,

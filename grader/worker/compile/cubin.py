@@ -6,7 +6,6 @@ and, for those read here, a symbol and a value.
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,40 +14,13 @@ _REGISTERS, _FRAME = 0x2F, 0x11  # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE
 _SIZED = 4  # the format with an explicit size
 _MAX_SECTIONS = 4096
 _MAX_NAME = 4096  # bytes
-_MAX_VARIABLES = 4096
+_MAX_SYMBOLS = 4096
 _SYMBOLS, _NO_BITS, _OBJECT = 2, 8, 1  # SHT_SYMTAB, SHT_NOBITS, STT_OBJECT
 _SYMBOL = struct.Struct("<IBBHQQ")
 _FUNCTION, _SHARED = 2, ".nv.shared."  # STT_FUNC; begins the name of a section
 _RESERVES, _RESERVED = ".nv.shared.reserved", 1024  # section, and bytes in front of a kernel's own
 _VARIABLE_SECTIONS = (".nv.global", ".nv.constant3")
-
-
-@dataclass(frozen=True)
-class Resources:
-    """Per thread: registers, and bytes of local memory."""
-
-    registers: int = 0
-    local_bytes: int = 0
-
-    @property
-    def spills(self) -> int:
-        """Registers' worth of local memory, as Triton counts it."""
-        return self.local_bytes // 4
-
-
-def resources(cubin: bytes) -> Resources:
-    """The registers and spills of a cubin's kernel; zeros where it can't be read."""
-    registers = local = 0
-    try:
-        information = (body for name, _, body in _sections(cubin) if name.startswith(".nv.info"))
-        for _, attribute, value in itertools.chain.from_iterable(map(_attributes, information)):
-            if attribute == _REGISTERS:
-                registers = max(registers, value)
-            elif attribute == _FRAME:
-                local = max(local, value)
-    except (struct.error, ValueError, IndexError):
-        return Resources()
-    return Resources(registers, local)
+_Section = tuple[str, tuple[int, ...], bytes]  # name, header and content
 
 
 @dataclass(frozen=True)
@@ -69,7 +41,7 @@ def usage(cubin: bytes) -> dict[str, Usage]:
     """What each function of a cubin uses, by its name; {} where it can't be read."""
     try:
         sections = list(_sections(cubin))
-        names = _function_names(sections)
+        names = {number: name for number, name, *_ in _symbols(sections, _FUNCTION)}
         shared = {
             name.removeprefix(_SHARED): header[5]
             for name, header, _ in sections
@@ -96,47 +68,42 @@ def usage(cubin: bytes) -> dict[str, Usage]:
     }
 
 
-def _function_names(sections: Sequence[tuple[str, tuple[int, ...], bytes]]) -> dict[int, str]:
-    """The names of functions by the numbers of their symbols. Raises what unpacking raises."""
-    named: dict[int, str] = {}
-    for _, header, body in sections:
-        if header[1] != _SYMBOLS:
-            continue
-        names = sections[header[6]][2]
-        for number in range(len(body) // _SYMBOL.size):
-            name, info, *_ = _SYMBOL.unpack_from(body, number * _SYMBOL.size)
-            if info & 0xF == _FUNCTION:
-                named[number] = _name(names, name).decode("utf-8", "replace")
-            if len(named) > _MAX_VARIABLES:
-                raise ValueError("too many functions")
-    return named
-
-
 def variables(cubin: bytes) -> list[tuple[str, int]]:
     """Names and bytes of the variables that outlive a launch; none where a cubin can't be read.
 
     Includes `__constant__` memory, but not the compiler's own constants, which have no name.
     """
-    numbers: list[tuple[str, int]] = []
     try:
         sections = list(_sections(cubin))
-        for _, header, body in sections:
-            if header[1] != _SYMBOLS:
-                continue
-            names = sections[header[6]][2]
-            for at in range(0, len(body) - _SYMBOL.size + 1, _SYMBOL.size):
-                name, info, _, section, _, size = _SYMBOL.unpack_from(body, at)
-                is_object = info & 0xF == _OBJECT and size and section < len(sections)
-                if is_object and sections[section][0].startswith(_VARIABLE_SECTIONS):
-                    numbers.append((_name(names, name).decode(), size))
-                    if len(numbers) > _MAX_VARIABLES:
-                        return []
+        return [
+            (name, size)
+            for _, name, section, size in _symbols(sections, _OBJECT)
+            if size and sections[section][0].startswith(_VARIABLE_SECTIONS)
+        ]
     except (struct.error, ValueError, IndexError):
         return []
-    return numbers
 
 
-def _sections(cubin: bytes) -> Iterator[tuple[str, tuple[int, ...], bytes]]:
+def _symbols(sections: Sequence[_Section], kind: int) -> Iterator[tuple[int, str, int, int]]:
+    """Number, name, section and size of each symbol of a kind that lies in a section.
+
+    Raises what unpacking raises.
+    """
+    count = 0
+    for _, header, body in sections:
+        if header[1] != _SYMBOLS:
+            continue
+        names = sections[header[6]][2]
+        for number in range(len(body) // _SYMBOL.size):
+            name, info, _, section, _, size = _SYMBOL.unpack_from(body, number * _SYMBOL.size)
+            if info & 0xF == kind and section < len(sections):
+                yield number, _name(names, name).decode(), section, size
+                count += 1
+                if count > _MAX_SYMBOLS:
+                    raise ValueError("too many symbols")
+
+
+def _sections(cubin: bytes) -> Iterator[_Section]:
     """Name, header and content of each section. Raises what unpacking raises."""
     if cubin[:5] != b"\x7fELF\x02":
         raise ValueError("not a 64-bit ELF file")

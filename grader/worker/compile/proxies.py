@@ -26,7 +26,6 @@ _SUBMODULES = ("core", "standard", "math", "random", "extra", "target_info")
 _EXTRA = {"libdevice": "triton.language.extra.cuda.libdevice", "cuda": "triton.language.extra.cuda"}
 LIBDEVICE = "triton.language.extra.libdevice"
 _OF_TRITON = ("cdiv", "next_power_of_2")
-_FOLDER = "triton.language"
 
 # Module name -> proxy; a plan's bindings name modules and their members by these names.
 MODULES = (

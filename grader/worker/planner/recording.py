@@ -6,7 +6,7 @@ import base64
 import gc
 import json
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,54 +150,48 @@ class Recorder:
     ) -> dict[str, Any]:
         """The whole plan; only for a Recorder from `next_plan`."""
         assert self.imported is not None
-        plan = prune(
-            self.memory.buffers,
-            self.memory.imported,
-            self.specialisations,
-            calls,
-            len(self.imported.steps.noted),
-        )
-        for number, buffer in enumerate(plan.buffers):
+        at_import = len(self.imported.steps.noted)
+        dropped = _dropped(self.memory.imported, calls, at_import)
+        kept = calls
+        if dropped:
+            kept = [[step for step in call if not dropped & _buffers(step)] for call in calls]
+        buffers = [each for each in self.memory.buffers if id(each) not in dropped]
+        for number, buffer in enumerate(buffers):
             buffer.number = number
+        launched = {step["specialisation"] for call in kept for step in call if _launches(step)}
+        numbers = {old: new for new, old in enumerate(sorted(launched))}
         return {
             "version": 1,
             "language": "triton",
-            "buffers": [buffer.to_json() for buffer in plan.buffers],
-            "specialisations": plan.specialisations,
-            "calls": [[_numbered(step) for step in call] for call in plan.calls],
+            "buffers": [buffer.to_json() for buffer in buffers],
+            "specialisations": [self.specialisations[old] for old in numbers],
+            "calls": [[_numbered(step, numbers) for step in call] for call in kept],
             "printed": printed[:MAX_PRINTED],
             "returned": returned,
         }
 
 
-def _numbered(value: Any) -> Any:
-    """A step with numbers in place of Buffers."""
+def _numbered(step: Step, numbers: Mapping[int, int]) -> Step:
+    """A step with numbers in place of Buffers, and the `numbers` that are left of kernels."""
+    if _launches(step):
+        step = {**step, "specialisation": numbers[step["specialisation"]]}
+    return {name: _with_numbers(value) for name, value in step.items()}
+
+
+def _with_numbers(value: Any) -> Any:
     if isinstance(value, Buffer):
         return value.number
     if isinstance(value, dict):
-        return {key: _numbered(each) for key, each in value.items()}
+        return {key: _with_numbers(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_numbered(each) for each in value]
+        return [_with_numbers(each) for each in value]
     return value
 
 
-@dataclass(frozen=True)
-class Pruned:
-    """A plan's parts without those that only the import used: see `prune`."""
-
-    buffers: list[Buffer]
-    specialisations: list[dict[str, Any]]
-    calls: list[list[Step]]
-
-
-def prune(
-    buffers: Sequence[Buffer],
-    imported: Sequence[Buffer],
-    specialisations: Sequence[dict[str, Any]],
-    calls: Sequence[Sequence[Step]],
-    at_import: int,
-) -> Pruned:
-    """Remove the import's steps on buffers that no call leads to.
+def _dropped(
+    imported: Sequence[Buffer], calls: Sequence[Sequence[Step]], at_import: int
+) -> set[int]:
+    """The buffers of the import that no call leads to; their steps are no part of the plan.
 
     A file may test its kernels during the import, on tensors that no call uses. The entry doesn't
     ask for that, so it isn't judged, compiled or run.
@@ -206,31 +200,16 @@ def prune(
     are the import's.
     """
     if not imported and not at_import:
-        return Pruned([*buffers], [*specialisations], [*map(list, calls)])
+        return set()
     first, *others = calls
-    early, own = (
-        first[:at_import],
-        [*first[at_import:], *(step for call in others for step in call)],
-    )
-    needed = _reached(early, own)
-    dropped = {id(each) for each in imported} - needed
-    kept = [
-        [step for step in call if not any(id(each) in dropped for each in _buffers(step))]
-        for call in calls
-    ]
-    used = sorted({step["specialisation"] for call in kept for step in call if _launches(step)})
-    numbers = {old: new for new, old in enumerate(used)}
-    return Pruned(
-        [each for each in buffers if id(each) not in dropped],
-        [specialisations[old] for old in used],
-        [[_renumbered(step, numbers) for step in call] for call in kept],
-    )
+    own = [*first[at_import:], *(step for call in others for step in call)]
+    return {id(each) for each in imported} - _reached(first[:at_import], own)
 
 
 def _reached(early: Sequence[Step], own: Sequence[Step]) -> set[int]:
     """The buffers that calls use, and those that the import used together with them."""
-    needed = {id(each) for step in own if step["do"] != "free" for each in _buffers(step)}
-    groups = [{id(each) for each in _buffers(step)} for step in early]
+    needed = {each for step in own if step["do"] != "free" for each in _buffers(step)}
+    groups = [_buffers(step) for step in early]
     size = -1
     while size != len(needed):
         size = len(needed)
@@ -240,19 +219,15 @@ def _reached(early: Sequence[Step], own: Sequence[Step]) -> set[int]:
     return needed
 
 
-def _buffers(value: Any) -> Iterator[Buffer]:
+def _buffers(value: Any) -> set[int]:
+    """The buffers in a step, by their ids."""
     if isinstance(value, Buffer):
-        yield value
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _buffers(each)
+        return {id(value)}
+    if isinstance(value, dict | list):
+        parts = value.values() if isinstance(value, dict) else value
+        return {each for part in parts for each in _buffers(part)}
+    return set()
 
 
 def _launches(step: Step) -> bool:
     return bool(step["do"] == "launch")
-
-
-def _renumbered(step: Step, numbers: dict[int, int]) -> Step:
-    if not _launches(step):
-        return step
-    return {**step, "specialisation": numbers[step["specialisation"]]}

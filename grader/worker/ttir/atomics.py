@@ -14,7 +14,7 @@ import numpy as np
 from .errors import NotModelled
 from .floats import computed, from_bits, is_float, round_to, stored, to_bits, width_of
 from .ir import Op, Type
-from .places import Places, elements_mask, places, tell
+from .places import Elements, Places
 from .poison import Poison, check, report
 from .registry import Run, control_flow
 from .state import Frame, State
@@ -82,17 +82,17 @@ class _Atomic:
         self.op = op
         self.block: Type = op.operand_types[0]
         self.kind = self.block.pointee
-        self.width = width_of(self.kind)
 
     def located(
-        self, state: State, frame: Frame, addresses: np.ndarray, mask: np.ndarray | None
-    ) -> tuple[tuple[int, ...], np.ndarray | None, list[Places]]:
-        """(shape of all updates, which are active, where they go)."""
-        shape = (state.programs, *self.block.shape)
-        mask = elements_mask(state, mask, len(self.block.shape))
-        if mask is not None:
-            mask = np.broadcast_to(mask, shape)
-        return shape, mask, places(state, self.op, "atomic", addresses, mask, self.width)
+        self, state: State, addresses: np.ndarray, mask: np.ndarray | None
+    ) -> tuple[tuple[int, ...], list[Places]]:
+        """The shape of all updates, and where they go."""
+        elements = Elements(state, self.op, self.kind, self.block.shape, addresses, mask)
+        if elements.mask is not None:
+            elements.mask = np.broadcast_to(elements.mask, elements.shape)
+        parts = elements.places("atomic")
+        elements.tell("atomic", parts)
+        return elements.shape, parts
 
     def put_old(
         self,
@@ -120,7 +120,7 @@ class _Atomic:
         poison: Poison | None = frame.poison.get(value)
         if poison is not None:
             addresses = frame.values[self.op.operands[0]]
-            report(state, poison, self.op, mask, addresses, self.width)
+            report(state, poison, self.op, mask, addresses, width_of(self.kind))
 
 
 @control_flow("tt.atomic_rmw")
@@ -160,8 +160,7 @@ def _read_modify_write(op: Op) -> Run:
         given = values[slots[2]] if len(slots) > 2 else None
         atomic.check(state, frame, slots[1], given)
         addresses, value = values[slots[0]], values[slots[1]]
-        shape, mask, placed = atomic.located(state, frame, addresses, given)
-        tell(state, op, "atomic", atomic.width, addresses, mask, atomic.block.shape, placed)
+        shape, placed = atomic.located(state, addresses, given)
         takes_turns = state.execution.interleaved
         before = [each.reading(stored(kind)).tobytes() for each in placed if takes_turns]
         parts = [(each.chosen, update(each, value, shape)) for each in placed]
@@ -202,8 +201,7 @@ def _compare_and_swap(op: Op) -> Run:
         changes = state.execution.changes
         atomic.check(state, frame, new, None)
         addresses = values[pointer]
-        shape, mask, placed = atomic.located(state, frame, addresses, None)
-        tell(state, op, "atomic", atomic.width, addresses, mask, atomic.block.shape, placed)
+        shape, placed = atomic.located(state, addresses, None)
         wanted, value = (to_bits(values[slot], kind) for slot in (expected, new))
         parts = []
         for each in placed:

@@ -60,7 +60,7 @@ def load(op: Op) -> Run:
 
     def run(state: State, frame: Frame) -> None:
         addresses, inside = _block(op, frame.values[op.operands[0]], width_of(kind))
-        value = places.read(state, op, kind, addresses, inside, shape, padding or 0)
+        value = places.Elements(state, op, kind, shape, addresses, inside).read(padding or 0)
         undefined: Poison | None = None
         if inside is not None and padding is None:
             active = state.active_as(len(shape))

@@ -9,8 +9,8 @@ import numpy as np
 from .errors import NotModelled
 from .floats import from_bits, is_float, round_to, stored, to_bits, width_of
 from .ir import Op
-from .places import elements_mask, places, read, tell, write
-from .poison import check, report
+from .places import Elements
+from .poison import check
 from .rectangles import Tensor, rectangle, span
 from .registry import Run, operation
 from .state import Frame, State
@@ -45,14 +45,14 @@ def _check(state: State, frame: Frame, op: Op) -> None:
             check(state, frame, slot, op)
 
 
-def _addressed(
-    state: State, op: Op, tensor: Tensor, indices: list[np.ndarray], width: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The `rectangle` of a block. A start or a row between multiples of 16 bytes is a finding.
+def _elements(state: State, op: Op, tensor: Tensor, indices: list[np.ndarray]) -> Elements:
+    """Those of a block in the tensor. A start or a row between multiples of 16 bytes is a finding.
 
     The TMA of a GPU takes neither. Triton's own check of descriptors made by host code spares the
     tensors without data that a planner has.
     """
+    kind = op.operand_types[0].pointee
+    width = width_of(kind)
     chosen = True if state.active is None else state.active
     for skipped in (0, *tensor.strides[:-1]):
         start = tensor.base + skipped * np.int64(width)
@@ -63,15 +63,14 @@ def _addressed(
             program = int(state.linear[first])
             state.execution.find("misaligned_tensor", op, program, address=address, width=UNIT)
             break
-    return rectangle(tensor, indices, width)
-
-
-def _read(state: State, op: Op, tensor: Tensor, indices: list[np.ndarray], kind: str) -> np.ndarray:
-    """The elements of a block; those outside of the tensor are zero or NaN."""
-    addresses, inside = _addressed(state, op, tensor, indices, width_of(kind))
     block = tuple(each.shape[1] for each in indices)
-    padding = np.nan if not tensor.zeros and is_float(kind) else 0
-    return read(state, op, kind, addresses, inside, block, padding)
+    return Elements(state, op, kind, block, *rectangle(tensor, indices, width))
+
+
+def _read(state: State, op: Op, tensor: Tensor, indices: list[np.ndarray]) -> np.ndarray:
+    """The elements of a block; those outside of the tensor are zero or NaN."""
+    elements = _elements(state, op, tensor, indices)
+    return elements.read(np.nan if not tensor.zeros and is_float(elements.kind) else 0)
 
 
 @operation("tt.descriptor_load")
@@ -81,7 +80,7 @@ def _load(op: Op) -> Run:
     def run(state: State, frame: Frame) -> None:
         _check(state, frame, op)
         tensor, indices = _block(op, frame, op.operands)
-        value = _read(state, op, tensor, indices, described.pointee)
+        value = _read(state, op, tensor, indices)
         if shape != described.shape:
             value = np.broadcast_to(value, (value.shape[0], *described.shape)).reshape(-1, *shape)
         frame.put([out], [(value, None)])
@@ -92,12 +91,12 @@ def _load(op: Op) -> Run:
 @operation("tt.descriptor_gather")
 def _gather(op: Op) -> Run:
     """Rows of a matrix by their numbers, from one column on."""
-    kind, columns, out = op.operand_types[0].pointee, op.types[0].shape[-1], op.results[0]
+    columns, out = op.types[0].shape[-1], op.results[0]
 
     def run(state: State, frame: Frame) -> None:
         _check(state, frame, op)
         tensor, rows, start = (frame.values[slot] for slot in op.operands)
-        value = _read(state, op, tensor, [rows, span(start, columns)], kind)
+        value = _read(state, op, tensor, [rows, span(start, columns)])
         frame.put([out], [(value, None)])
 
     return run
@@ -106,18 +105,14 @@ def _gather(op: Op) -> Run:
 def _write(
     state: State, frame: Frame, op: Op, tensor: Tensor, indices: list[np.ndarray], source: int
 ) -> None:
-    kind = op.operand_types[0].pointee
-    block = tuple(each.shape[1] for each in indices)
-    value = frame.values[source]
-    if value.ndim != len(block) + 1:
-        value = value.reshape(-1, *block)
-    addresses, inside = _addressed(state, op, tensor, indices, width_of(kind))
-    mask = elements_mask(state, inside, len(block))
+    elements = _elements(state, op, tensor, indices)
+    value, rank = frame.values[source], len(elements.block) + 1
+    if value.ndim != rank:
+        value = value.reshape(-1, *elements.block)
     poison = frame.poison.get(source)
-    if poison is not None and poison.where.ndim == len(block) + 1:
-        report(state, poison, op, mask, addresses, width_of(kind))
-    bits = to_bits(np.ascontiguousarray(value), kind)
-    write(state, op, "store", kind, addresses, bits, mask, block)
+    if poison is not None and poison.where.ndim == rank:
+        elements.undefined(poison)
+    elements.write(to_bits(np.ascontiguousarray(value), elements.kind))
 
 
 @operation("tt.descriptor_store")
@@ -154,7 +149,6 @@ def _reduce(op: Op) -> Run:
         raise NotModelled(f"descriptor reduction {how}")
     described, combine = op.operand_types[0], _REDUCE[how]
     kind = described.pointee
-    width, dtype = width_of(kind), stored(kind)
 
     def update(memory: np.ndarray, index: np.ndarray, value: np.ndarray) -> None:
         """Elements of one program, all different."""
@@ -163,22 +157,18 @@ def _reduce(op: Op) -> Run:
 
     def run(state: State, frame: Frame) -> None:
         tensor, indices = _block(op, frame, op.operands[:-1])
-        addresses, inside = _addressed(state, op, tensor, indices, width)
-        shape = (state.programs, *described.shape)
-        mask = elements_mask(state, inside, len(described.shape))
-        parts = places(state, op, "atomic", addresses, mask, width)
-        tell(state, op, "atomic", width, addresses, mask, described.shape, parts)
+        elements = _elements(state, op, tensor, indices)
+        shape, parts = elements.shape, elements.places("atomic")
+        elements.tell("atomic", parts)
         source = op.operands[-1]
         value = frame.values[source]
         if value.ndim != len(shape):
             value = value.reshape(-1, *described.shape)
-        poison = frame.poison.get(source)
-        if poison is not None:
-            report(state, poison, op, mask, addresses, width)
+        elements.undefined(frame.poison.get(source))
         value = np.broadcast_to(value, shape)
         state.execution.changes += 1
         for each in parts:
-            memory = each.buffer.view(dtype)
+            memory = each.buffer.view(stored(kind))
             index = np.broadcast_to(each.index, shape)
             chosen = None if each.chosen is None else np.broadcast_to(each.chosen, shape)
             for row in range(state.programs):

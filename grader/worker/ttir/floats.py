@@ -30,7 +30,6 @@ STORED: dict[str, type] = {
     "f16": np.uint16,
     "bf16": np.uint16,
 }
-NARROW = ("f16", "bf16")  # floating-point kinds of two bytes
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from . import block_pointers
-from .floats import computed, from_bits, stored, width_of
+from .floats import computed, from_bits, stored
 from .ir import Op
-from .places import elements_mask, places, store, tell
+from .places import Elements, store
 from .poison import Poison, check, some
 from .registry import Run, operation
 from .state import Frame, State
@@ -50,14 +50,13 @@ def load(
     way: str = "load",
 ) -> tuple[np.ndarray, Poison | None]:
     """Load values at addresses under a mask; elsewhere they are the other value."""
-    declared = op.types[0]
-    kind, rank = declared.kind, len(declared.shape)
-    dtype, width = stored(kind), width_of(kind)
-    mask = elements_mask(state, mask, rank)
-    parts = places(state, op, "load", addresses, mask, width)
+    kind, block = op.types[0].kind, op.types[0].shape
+    dtype = stored(kind)
+    elements = Elements(state, op, kind, block, addresses, mask)
+    mask, parts = elements.mask, elements.places("load")
     for each in parts:
         each.buffer.was_read = True
-    tell(state, op, way, width, addresses, mask, declared.shape, parts)
+    elements.tell(way, parts)
     if len(parts) == 1 and parts[0].chosen is None:
         return from_bits(parts[0].reading(dtype), kind), None
     shape = np.broadcast_shapes(addresses.shape, () if mask is None else mask.shape)
@@ -71,29 +70,24 @@ def load(
     if covered is None:
         covered = np.zeros((1,) * len(shape), bool)
         value = np.broadcast_to(fallback, np.broadcast_shapes(fallback.shape, covered.shape))
-    return value, _undefined(state, op, covered, mask, other, rank)
+    return value, _undefined(elements, covered, other)
 
 
 def _undefined(
-    state: State,
-    op: Op,
-    covered: np.ndarray,
-    mask: np.ndarray | None,
-    other: tuple[np.ndarray, Poison | None] | None,
-    rank: int,
+    elements: Elements, covered: np.ndarray, other: tuple[np.ndarray, Poison | None] | None
 ) -> Poison | None:
     """The undefined elements of a load: no memory was read, and there is no `other`.
 
     An access outside of memory has a finding of its own and isn't reported twice.
     """
-    if mask is None:
+    if elements.mask is None:
         return None
-    missing = ~covered & ~mask
-    active = state.active_as(rank)
+    missing = ~covered & ~elements.mask
+    active = elements.state.active_as(len(elements.block))
     if active is not None:
         missing = missing & active
     if other is None:
-        return some(missing, op)
+        return some(missing, elements.op)
     return other[1] and other[1].under(missing)
 
 

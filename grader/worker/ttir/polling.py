@@ -6,10 +6,10 @@ import numpy as np
 
 from .control import Steps
 from .errors import MalformedIR
-from .floats import from_bits, stored, width_of
+from .floats import from_bits, stored
 from .ir import Op
 from .loading import load
-from .places import elements_mask, places, store, tell
+from .places import Elements, store
 from .poison import check
 from .registry import Run, control_flow, operation
 from .state import Frame, State
@@ -52,16 +52,11 @@ def _poll(op: Op) -> Run:
     pointer, expected = op.operands[:2]
     times_out, out = len(op.operands) > 2, op.results[0]
     block = op.operand_types[0]
-    kind, width = block.pointee, width_of(block.pointee)
+    kind = block.pointee
 
-    def matches(state: State, frame: Frame) -> np.ndarray:
-        addresses = frame.values[pointer]
-        mask = elements_mask(state, None, len(block.shape))
-        parts = places(state, op, "load", addresses, mask, width)
-        wanted = frame.values[expected]
-        shape = (state.programs, *block.shape)
-        same = np.zeros(shape, bool)
-        for each in parts:
+    def matches(elements: Elements, wanted: np.ndarray) -> np.ndarray:
+        same = np.zeros(elements.shape, bool)
+        for each in elements.places("load"):
             here = from_bits(each.reading(stored(kind)), kind) == wanted
             same = same | (here if each.chosen is None else here & each.chosen)
         return same
@@ -69,7 +64,8 @@ def _poll(op: Op) -> Run:
     def run(state: State, frame: Frame) -> Steps:
         turn = 0
         while True:
-            same = matches(state, frame)
+            elements = Elements(state, op, kind, block.shape, frame.values[pointer])
+            same = matches(elements, frame.values[expected])
             active = state.active_as(len(block.shape))
             if (same if active is None else same | ~active).all():
                 break
@@ -79,8 +75,7 @@ def _poll(op: Op) -> Run:
             if not state.execution.interleaved:
                 raise MalformedIR("a program that waits")
             yield
-        addresses, mask = frame.values[pointer], elements_mask(state, None, len(block.shape))
-        tell(state, op, "atomic", width, addresses, mask, block.shape, [])
+        elements.tell("atomic", [])
         frame.put([out], [(same, None)])
 
     return run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -18,36 +19,22 @@ from .state import Frame, State
 
 Pair = tuple[np.ndarray, Poison | None]
 
-_REDUCE: dict[str, Callable[..., np.ndarray]] = {
-    "arith.addf": np.add.reduce,
-    "arith.addi": np.add.reduce,
-    "arith.mulf": np.multiply.reduce,
-    "arith.muli": np.multiply.reduce,
-    "arith.maxnumf": np.fmax.reduce,
-    "arith.minnumf": np.fmin.reduce,
-    "arith.maximumf": np.maximum.reduce,
-    "arith.minimumf": np.minimum.reduce,
-    "arith.maxsi": np.maximum.reduce,
-    "arith.minsi": np.minimum.reduce,
-    "arith.xori": np.bitwise_xor.reduce,
-    "arith.andi": np.bitwise_and.reduce,
-    "arith.ori": np.bitwise_or.reduce,
+_COMBINING: dict[str, np.ufunc] = {
+    "arith.addf": np.add,
+    "arith.addi": np.add,
+    "arith.mulf": np.multiply,
+    "arith.muli": np.multiply,
+    "arith.maxnumf": np.fmax,
+    "arith.minnumf": np.fmin,
+    "arith.maximumf": np.maximum,
+    "arith.minimumf": np.minimum,
+    "arith.maxsi": np.maximum,
+    "arith.minsi": np.minimum,
+    "arith.xori": np.bitwise_xor,
+    "arith.andi": np.bitwise_and,
+    "arith.ori": np.bitwise_or,
 }
-_SCAN: dict[str, Callable[..., np.ndarray]] = {
-    "arith.addf": np.add.accumulate,
-    "arith.addi": np.add.accumulate,
-    "arith.mulf": np.multiply.accumulate,
-    "arith.muli": np.multiply.accumulate,
-    "arith.maxnumf": np.fmax.accumulate,
-    "arith.minnumf": np.fmin.accumulate,
-    "arith.maxsi": np.maximum.accumulate,
-    "arith.minsi": np.minimum.accumulate,
-    "arith.xori": np.bitwise_xor.accumulate,
-}
-_IDEMPOTENT = {"arith.maxnumf", "arith.minnumf", "arith.maximumf", "arith.minimumf"} | {
-    "arith.maxsi",
-    "arith.minsi",
-}
+_IDEMPOTENT = np.fmax, np.fmin, np.maximum, np.minimum
 
 
 def _region(op: Op) -> list[Block]:
@@ -56,12 +43,12 @@ def _region(op: Op) -> list[Block]:
     return op.regions[0]
 
 
-def _single(blocks: list[Block]) -> str | None:
-    """The name of the only operation in a combining region, or None."""
+def _alone(op: Op, blocks: list[Block]) -> np.ufunc | None:
+    """numpy's function for a combining region with one operation alone, or None."""
     block, ops = blocks[0], blocks[0].ops
     alone = len(ops) == 2 and len(block.arguments) == 2 and len(ops[0].results) == 1
-    if alone and sorted(ops[0].operands) == sorted(block.arguments):
-        return ops[0].name if ops[1].operands == ops[0].results else None
+    if len(op.operands) == 1 and alone and sorted(ops[0].operands) == sorted(block.arguments):
+        return _COMBINING.get(ops[0].name) if ops[1].operands == ops[0].results else None
     return None
 
 
@@ -158,14 +145,11 @@ def _one_behind(first: Pair, second: Pair) -> Pair:
 @operation("tt.reduce")
 def _reduce(op: Op) -> Run:
     axis, blocks = op.attributes["axis"] + 1, _region(op)
-    quick = None
-    single = _single(blocks)
-    if len(op.operands) == 1 and single is not None:
-        quick = _quick_reduce(op, axis, single)
+    function = _alone(op, blocks)
+    if function is not None and (op.types[0].kind != "i1" or function not in (np.add, np.multiply)):
+        return _quick_reduce(op, axis, function)
 
     def run(state: State, frame: Frame) -> None:
-        if quick is not None and quick(state, frame):
-            return
         pairs = _inputs(op, frame, axis)
         while (length := pairs[0][0].shape[-1]) > 1:
             half = length // 2
@@ -177,24 +161,19 @@ def _reduce(op: Op) -> Run:
     return run
 
 
-def _quick_reduce(op: Op, axis: int, single: str) -> Callable[[State, Frame], bool] | None:
-    """A reduction by one call of numpy, where the region is one operation; else None."""
-    function = _REDUCE.get(single)
-    if function is None:
-        return None
+def _quick_reduce(op: Op, axis: int, function: np.ufunc) -> Run:
+    """A reduction by one call of numpy."""
     source, out, kind = op.operands[0], op.results[0], op.types[0].kind
     length = op.operand_types[0].shape[axis - 1]
-    sums = single in ("arith.addf", "arith.mulf", "arith.addi", "arith.muli")
-    pairs = single == "arith.xori" and length == 2
+    pairs = function is np.bitwise_xor and length == 2
     dtype = computed(kind)
-    if kind == "i1" and sums:
-        return None
+    options: dict[str, Any] = {"dtype": dtype} if function in (np.add, np.multiply) else {}
 
-    def reduce(state: State, frame: Frame) -> bool:
+    def reduce(state: State, frame: Frame) -> None:
         value = frame.values[source]
-        if value.shape[axis] != length and single not in _IDEMPOTENT:
+        if value.shape[axis] != length and function not in _IDEMPOTENT:
             value = np.broadcast_to(value, (*value.shape[:axis], length, *value.shape[axis + 1 :]))
-        result = function(value, axis=axis, dtype=dtype) if sums else function(value, axis=axis)
+        result = function.reduce(value, axis=axis, **options)
         frame.values[out] = (
             result
             if dtype == result.dtype and kind[:2] not in ("f1", "bf", "f8")
@@ -206,7 +185,6 @@ def _quick_reduce(op: Op, axis: int, single: str) -> Callable[[State, Frame], bo
             if undefined is not None and poison is not None and pairs:
                 poison = replace(poison, pairs=Pairs(frame.values[source], undefined, axis))
             frame.mark(out, poison)
-        return True
 
     return reduce
 
@@ -214,25 +192,19 @@ def _quick_reduce(op: Op, axis: int, single: str) -> Callable[[State, Frame], bo
 @operation("tt.scan")
 def _scan(op: Op) -> Run:
     axis, backwards, blocks = op.attributes["axis"] + 1, op.attributes.get("reverse"), _region(op)
-    single = _single(blocks)
-    function = _SCAN.get(single or "") if len(op.operands) == 1 else None
-    kind = op.types[0].kind
-    if kind not in ("f32", "f64", "i8", "i16", "i32", "i64"):
+    function = _alone(op, blocks)
+    if op.types[0].kind not in ("f32", "f64", "i8", "i16", "i32", "i64"):
         function = None  # each step is rounded
-
-    def quick(pairs: list[Pair]) -> list[Pair]:
-        assert function is not None
-        (value, poison) = pairs[0]
-        if poison is not None:
-            poison = poison.moved(lambda where: np.logical_or.accumulate(where, axis=-1))
-        return [(function(value, axis=-1, dtype=value.dtype), poison)]
 
     def run(state: State, frame: Frame) -> None:
         pairs = _inputs(op, frame, axis)
         if backwards:
             pairs = _cut(pairs, slice(None, None, -1))
         if function is not None:
-            pairs = quick(pairs)
+            (value, poison) = pairs[0]
+            if poison is not None:
+                poison = poison.moved(lambda where: np.logical_or.accumulate(where, axis=-1))
+            pairs = [(function.accumulate(value, axis=-1, dtype=value.dtype), poison)]
         else:
             step, length = 1, pairs[0][0].shape[-1]
             while step < length:

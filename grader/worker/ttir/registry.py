@@ -43,18 +43,8 @@ def operation(*names: str) -> Callable[[Meaning], Meaning]:
 
 def control_flow(*names: str) -> Callable[[Meaning], Meaning]:
     """Register as `operation` does, for operations after or in which other programs may go on."""
-
-    def register(meaning: Meaning) -> Meaning:
-        _MEANINGS.update(dict.fromkeys(names, meaning))
-        _CONTROL.update(names)
-        return meaning
-
-    return register
-
-
-def supported() -> list[str]:
-    """The names of all registered operations."""
-    return sorted(_MEANINGS)
+    _CONTROL.update(names)
+    return operation(*names)
 
 
 def _with_meeting(run: Run) -> Run:

@@ -41,63 +41,19 @@ class WarpRequests:
 
 
 @dataclass(frozen=True)
-class Blocked:
-    """A `#ttg.blocked` encoding: elements per thread, threads per warp, warps, per dimension.
+class AccessLayout:
+    """The layout of one access to a block: Triton's `#ttg.blocked`, which the grader has checked.
 
-    `order` names the dimensions, the fastest first.
+    It has elements per thread, threads per warp and warps, per dimension; `order` names the
+    dimensions, the fastest first. An instruction takes `bytes` of a lane. `copies` warps have the
+    same elements and make the same requests.
     """
 
+    shape: tuple[int, ...]
     size_per_thread: tuple[int, ...]
     threads_per_warp: tuple[int, ...]
     warps: tuple[int, ...]
     order: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        ranks = {len(each) for each in vars(self).values()}
-        counts = (*self.size_per_thread, *self.threads_per_warp, *self.warps)
-        if len(ranks) != 1 or sorted(self.order) != list(range(len(self.order))):
-            raise ValueError("a blocked encoding whose ranks differ")
-        if any(not 1 <= each <= 1 << 16 or each & (each - 1) for each in counts):
-            raise ValueError("a blocked encoding whose sizes are no powers of two")
-
-    def lanes(self, shape: tuple[int, ...]) -> int:
-        """The number of a warp's lanes that have elements of a block; others would have copies."""
-        sizes = zip(shape, self.size_per_thread, self.threads_per_warp, strict=True)
-        return math.prod(min(threads, max(1, extent // size)) for extent, size, threads in sizes)
-
-    def arranged(self, shape: tuple[int, ...]) -> np.ndarray:
-        """The flat indices of a block's elements, with those accessed together next to each other.
-
-        A lane's elements along the fastest dimension come first, then those of the warp's next
-        lane, then the lanes' next registers, then the next warp.
-        """
-        index = np.indices(shape, dtype=np.int64).reshape(len(shape), -1)
-        lane = np.zeros(index.shape[1], dtype=np.int64)
-        warp, repetition, register = lane.copy(), lane.copy(), lane.copy()
-        fastest = self.order[0]
-        within = index[fastest] % self.size_per_thread[fastest]
-        for axis in reversed(self.order):  # the slowest first: the fastest varies most
-            rest, at = np.divmod(index[axis], self.size_per_thread[axis])
-            if axis != fastest:
-                register = register * self.size_per_thread[axis] + at
-            rest, at = np.divmod(rest, self.threads_per_warp[axis])
-            lane = lane * self.threads_per_warp[axis] + at
-            rest, at = np.divmod(rest, self.warps[axis])
-            warp = warp * self.warps[axis] + at
-            repetition = repetition * (shape[axis] + 1) + rest
-        return np.lexsort((within, lane, register, warp, repetition))
-
-
-@dataclass(frozen=True)
-class AccessLayout:
-    """The layout of one access, for blocks of one shape.
-
-    An instruction takes `bytes` of a lane. `copies` warps have the same elements and make the same
-    requests.
-    """
-
-    encoding: Blocked
-    shape: tuple[int, ...]
     bytes: int
     copies: int = 1
 
@@ -105,10 +61,10 @@ class AccessLayout:
         """The requests that the layout's warps make of an access."""
         addresses = np.asarray(access.full())
         rows = len(addresses)
-        order = _arranged(self.encoding, self.shape)
+        order = _arranged(self)
         run = self._run()
         vector = max(1, min(run, self.bytes // access.width))
-        lanes = self.encoding.lanes(self.shape)
+        lanes = self._lanes()
 
         def arranged(each: np.ndarray) -> np.ndarray:
             flat = np.broadcast_to(each, addresses.shape).reshape(rows, -1)
@@ -124,8 +80,35 @@ class AccessLayout:
 
     def _run(self) -> int:
         """How many elements along the fastest dimension one thread has together."""
-        fastest = self.encoding.order[0]
-        return min(self.encoding.size_per_thread[fastest], self.shape[fastest])
+        fastest = self.order[0]
+        return min(self.size_per_thread[fastest], self.shape[fastest])
+
+    def _lanes(self) -> int:
+        """The number of a warp's lanes that have elements of a block; others would have copies."""
+        sizes = zip(self.shape, self.size_per_thread, self.threads_per_warp, strict=True)
+        return math.prod(min(threads, max(1, extent // size)) for extent, size, threads in sizes)
+
+    def arranged(self) -> np.ndarray:
+        """The flat indices of a block's elements, with those accessed together next to each other.
+
+        A lane's elements along the fastest dimension come first, then those of the warp's next
+        lane, then the lanes' next registers, then the next warp.
+        """
+        index = np.indices(self.shape, dtype=np.int64).reshape(len(self.shape), -1)
+        lane = np.zeros(index.shape[1], dtype=np.int64)
+        warp, repetition, register = lane.copy(), lane.copy(), lane.copy()
+        fastest = self.order[0]
+        within = index[fastest] % self.size_per_thread[fastest]
+        for axis in reversed(self.order):  # the slowest first: the fastest varies most
+            rest, at = np.divmod(index[axis], self.size_per_thread[axis])
+            if axis != fastest:
+                register = register * self.size_per_thread[axis] + at
+            rest, at = np.divmod(rest, self.threads_per_warp[axis])
+            lane = lane * self.threads_per_warp[axis] + at
+            rest, at = np.divmod(rest, self.warps[axis])
+            warp = warp * self.warps[axis] + at
+            repetition = repetition * (self.shape[axis] + 1) + rest
+        return np.lexsort((within, lane, register, warp, repetition))
 
 
 @dataclass(frozen=True)
@@ -161,18 +144,17 @@ def of_json(document: Mapping[str, Any]) -> Layouts:
     """The layouts that grader/executors/compile/warp_layouts.py has checked."""
     by_place = {}
     for each in document["accesses"]:
-        names = ("size_per_thread", "threads_per_warp", "warps", "order")
-        encoding = Blocked(*(tuple(each[name]) for name in names))
-        shape = tuple(each["shape"])
-        layout = AccessLayout(encoding, shape, each["bytes"], each["copies"])
-        by_place[each["line"], each["kind"], shape] = layout
+        names = ("shape", "size_per_thread", "threads_per_warp", "warps", "order")
+        sizes: dict[str, Any] = {name: tuple(each[name]) for name in names}
+        layout = AccessLayout(**sizes, bytes=each["bytes"], copies=each["copies"])
+        by_place[each["line"], each["kind"], layout.shape] = layout
     return Layouts(by_place, document["warps"])
 
 
 @functools.lru_cache(maxsize=16)
-def _arranged(encoding: Blocked, shape: tuple[int, ...]) -> np.ndarray | None:
+def _arranged(layout: AccessLayout) -> np.ndarray | None:
     """The order of a block's elements; None for their own order."""
-    order = encoding.arranged(shape)
+    order = layout.arranged()
     return None if (order[1:] > order[:-1]).all() else order
 
 

@@ -11,6 +11,7 @@ from grader import spec
 from grader.cases import MAX_SIZE, Case, CaseError, Space, drawing, edge_sizes, inputs, parse
 from grader.spec import SizeRule
 from grader.spec.task import Task
+from tests.support.strategies import any_case
 
 EXERCISES = spec.load_all()
 QUIET = settings(
@@ -152,7 +153,7 @@ def test_drawn_cases_are_of_their_class(name, size_class):
     drawn = set()
 
     @QUIET
-    @given(drawing.strategy(space))
+    @given(any_case(space))
     def draw(case):
         drawn.add(case)
         assert space.allows(dict(case.sizes))
@@ -207,9 +208,7 @@ def test_text_and_case_are_the_same(name):
     @QUIET
     @given(st.sampled_from(variant.dtypes), st.sampled_from([*exercise.sizes]), st.data())
     def there_and_back(dtype, size_class, data):
-        case = data.draw(
-            drawing.strategy(Space(Task(exercise, variant), dtype, size_class, 2**40 + 3))
-        )
+        case = data.draw(any_case(Space(Task(exercise, variant), dtype, size_class, 2**40 + 3)))
         assert parse(str(case), Task(exercise, variant), seed=0) == case
 
     there_and_back()

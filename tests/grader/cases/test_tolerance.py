@@ -18,13 +18,14 @@ import torch
 from hypothesis import HealthCheck, Phase, given, settings
 
 from grader import spec
-from grader.cases import Space, drawing, inputs, oracle
+from grader.cases import Space, inputs, oracle
 from grader.cases.arena import Outcome, Slot
 from grader.cases.compare import allowed_error, judge, wrong_elements
 from grader.cases.drawing import only_what_is_drawn
 from grader.cases.inputs import strides_of
 from grader.spec.task import Task
 from grader.status import Status
+from tests.support.strategies import any_case
 
 EXERCISES = spec.load_all()
 CASES = 80  # at least, of an exercise and dtype
@@ -140,7 +141,7 @@ def drawn_from(space, count):
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(drawing.strategy(space))
+    @given(any_case(space))
     def draw(case):
         cases.append(case)
 

@@ -112,7 +112,7 @@ extern "C" void entry(float* p) {
 )
 def test_a_check_leaves_host_code_without_assembly_to_gcc(tmp_path, monkeypatch, text, step):
     asked = []
-    monkeypatch.setattr(nvcc, "_run", lambda line, folder: asked.append(line))
+    monkeypatch.setattr(nvcc, "run", lambda line, folder: asked.append(line))
     monkeypatch.setattr(nvcc, "_refusals", lambda done, source: ())
     source = tmp_path / "silu.cu"
     source.write_text(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from grader.plan.model import Fill, KernelName, Launch, Plan, Refused, Upload
-from grader.worker import builder
+from grader.worker.gpu_build import Made
 from grader.worker.protocol import Argument, Code, DType, Kind
 from tests.support.nvcc_plans import (
     NEEDS_NVCC,
@@ -38,18 +38,18 @@ def arguments(parameters: Sequence[str]) -> list[Argument]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> builder.Made:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     entries = {name: kinds(parameters) for name, parameters in PARAMETERS.items()}
     result = build("gpu", SOURCE, entries, tmp_path_factory.mktemp("host"))
     assert not result.problems, result.problems
     return result
 
 
-def ask(made: builder.Made, entry: str) -> Planned:
+def ask(made: Made, entry: str) -> Planned:
     return planned(made, entry, arguments(PARAMETERS[entry]))
 
 
-def plan_of(made: builder.Made, entry: str) -> Plan:
+def plan_of(made: Made, entry: str) -> Plan:
     said = ask(made, entry)
     assert said.code is Code.ok and said.plan is not None, said
     return said.plan
@@ -63,13 +63,13 @@ def line_of(text: str) -> int:
     return next(i for i, line in enumerate(SOURCE.read_text().splitlines(), 1) if text in line)
 
 
-def test_it_needs_none_of_cudas_libraries(made: builder.Made) -> None:
+def test_it_needs_none_of_cudas_libraries(made: Made) -> None:
     assert made.executable is not None
     told = subprocess.run(["ldd", made.executable], capture_output=True, text=True, check=True)
     assert "cuda" not in told.stdout
 
 
-def test_kernels_and_variables_are_named_as_in_the_cubin(made: builder.Made) -> None:
+def test_kernels_and_variables_are_named_as_in_the_cubin(made: Made) -> None:
     plan = plan_of(made, "names")
     assert names_are_the_cubins(made, plan)
     names = [each.kernel for each in plan.specialisations if isinstance(each, KernelName)]
@@ -82,7 +82,7 @@ def test_kernels_and_variables_are_named_as_in_the_cubin(made: builder.Made) -> 
     assert struct.unpack("<2f", base64.b64decode(upload.data)) == (1, 2)
 
 
-def test_a_structure_has_its_pointers_and_nothing_in_its_gaps(made: builder.Made) -> None:
+def test_a_structure_has_its_pointers_and_nothing_in_its_gaps(made: Made) -> None:
     for entry in ("names", "gaps"):
         launch = launches(plan_of(made, entry))[0]
         data = base64.b64decode(launch.parameters)
@@ -92,11 +92,11 @@ def test_a_structure_has_its_pointers_and_nothing_in_its_gaps(made: builder.Made
     assert data[1:8] == bytes(7) and data[18:24] == bytes(6)
 
 
-def test_two_planners_give_the_same_plan(made: builder.Made) -> None:
+def test_two_planners_give_the_same_plan(made: Made) -> None:
     assert plan_of(made, "gaps") == plan_of(made, "gaps")
 
 
-def test_large_parameters_lie_where_the_cubin_says(made: builder.Made) -> None:
+def test_large_parameters_lie_where_the_cubin_says(made: Made) -> None:
     (launch,) = launches(plan_of(made, "large_parameter"))
     data = base64.b64decode(launch.parameters)
     assert len(data) == 8 + 6016 + 1
@@ -105,7 +105,7 @@ def test_large_parameters_lie_where_the_cubin_says(made: builder.Made) -> None:
     assert launch.pointers == ((8, 0, 0),)
 
 
-def test_attributes_of_launches_stand_in_the_plan(made: builder.Made) -> None:
+def test_attributes_of_launches_stand_in_the_plan(made: Made) -> None:
     plan = plan_of(made, "cluster")
     launch, refused = plan.calls[0]
     assert isinstance(launch, Launch) and isinstance(refused, Refused)
@@ -115,7 +115,7 @@ def test_attributes_of_launches_stand_in_the_plan(made: builder.Made) -> None:
     assert plan.printed == "refused, as it should be\n"  # by the first call alone
 
 
-def test_launches_by_calls_are_as_any_other(made: builder.Made) -> None:
+def test_launches_by_calls_are_as_any_other(made: Made) -> None:
     plan = plan_of(made, "by_calls")
     first, second = launches(plan)
     assert (first.cooperative, second.cooperative) == (False, True)
@@ -123,14 +123,14 @@ def test_launches_by_calls_are_as_any_other(made: builder.Made) -> None:
     assert first.line == line_of("cudaLaunchKernel((const void*)plain")
 
 
-def test_an_argument_may_launch_a_kernel_itself(made: builder.Made) -> None:
+def test_an_argument_may_launch_a_kernel_itself(made: Made) -> None:
     first, second = launches(plan_of(made, "nested"))
     assert (first.grid, first.block) == ((2, 1, 1), (32, 1, 1))
     assert (second.grid, second.block) == ((1, 1, 1), (8, 1, 1))
     assert (first.line, second.line) == (line_of("plain<<<2, 32>>>"), line_of("pair<<<1, 8>>>"))
 
 
-def test_questions_are_answered_of_the_cubin_and_the_gpu(made: builder.Made) -> None:
+def test_questions_are_answered_of_the_cubin_and_the_gpu(made: Made) -> None:
     plan = plan_of(made, "asks")
     told = plan.printed.splitlines()
     assert told[0] == "128 64 90 49152"
@@ -144,21 +144,21 @@ def test_questions_are_answered_of_the_cubin_and_the_gpu(made: builder.Made) -> 
     assert (plan.buffers[fill.to.buffer].name, fill.to.shape) == ("table", (32,))
 
 
-def test_more_shared_memory_has_to_be_asked_for(made: builder.Made) -> None:
+def test_more_shared_memory_has_to_be_asked_for(made: Made) -> None:
     refused, launch = plan_of(made, "shared_memory").calls[0]
     assert isinstance(refused, Refused) and isinstance(launch, Launch)
     assert "needs cudaFuncSetAttribute" in refused.why
     assert launch.shared == 100 * 1024
 
 
-def test_launch_bounds_are_kept_to(made: builder.Made) -> None:
+def test_launch_bounds_are_kept_to(made: Made) -> None:
     (refused,) = plan_of(made, "too_many_threads").calls[0]
     assert isinstance(refused, Refused)
     assert refused.kernel == "bounded<float, 16>"
     assert "__launch_bounds__ promises at most 128" in refused.why
 
 
-def test_host_code_that_reads_the_device_is_told_where(made: builder.Made) -> None:
+def test_host_code_that_reads_the_device_is_told_where(made: Made) -> None:
     said = ask(made, "reads_the_device")
     assert said.code is Code.findings and said.report is not None
     (finding,) = said.report.findings
@@ -166,17 +166,17 @@ def test_host_code_that_reads_the_device_is_told_where(made: builder.Made) -> No
     assert made.sites[str(finding.pc)][0] == line_of("= in[3];")
 
 
-def test_an_exception_is_told(made: builder.Made) -> None:
+def test_an_exception_is_told(made: Made) -> None:
     said = ask(made, "throws_something")
     assert said.code is Code.raised and '"message": "no"' in said.text
 
 
-def test_a_managed_variable_is_not_for_host_code(made: builder.Made) -> None:
+def test_a_managed_variable_is_not_for_host_code(made: Made) -> None:
     said = ask(made, "reads_managed_variable")
     assert said.code is Code.not_modelled and "__managed__" in said.text
 
 
-def test_calls_for_the_other_default_stream_are_the_same(made: builder.Made) -> None:
+def test_calls_for_the_other_default_stream_are_the_same(made: Made) -> None:
     (fill,) = plan_of(made, "per_thread").calls[0]
     assert isinstance(fill, Fill)
     assert fill.to.shape == (16,)

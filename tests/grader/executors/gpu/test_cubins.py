@@ -20,7 +20,7 @@ from grader.executors.gpu import gpu_encoding
 from grader.plan import Buffer, Plan
 from grader.plan.model import Launch
 from grader.sandbox.worker_process import Cause, Death
-from grader.worker.compile.cubin import resources, variables
+from grader.worker.compile.cubin import usage, variables
 from grader.worker.protocol import Code, Operation, Reply
 from tests.support.fake_gpu import NEEDS_COMPILER
 
@@ -161,7 +161,7 @@ def test_bytes_that_are_no_cubin_have_none(elf: bytes) -> None:
             data[chance.randrange(len(data))] = chance.randrange(256)
         found = variables(bytes(data))
         assert all(isinstance(name, str) and size for name, size in found)
-        resources(bytes(data))
+        usage(bytes(data))
 
 
 def test_sections_that_lie_over_each_other_take_no_time() -> None:

@@ -9,28 +9,20 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pytest
 
 from grader.executors.triton import triton_report
 from grader.worker.ttir.counters import Counters
-from grader.worker.ttir.warp_requests import AccessLayout, Blocked, Layouts
+from grader.worker.ttir.warp_requests import AccessLayout, Layouts
 
 from .launches import BASE, access, argument, observe
 
-ROWS = Blocked((1, 4), (2, 16), (4, 1), (1, 0))
-FLAT = Blocked((8,), (32,), (4,), (0,))
+ROWS = ((1, 4), (2, 16), (4, 1), (1, 0))
+FLAT = ((8,), (32,), (4,), (0,))
 HALVES = 2 * np.arange(1024)[None]
 NCU = Path(__file__).resolve().parents[2] / "emulator" / "ncu_solutions.csv"
-
-
-@pytest.mark.parametrize(
-    "sizes", [((3,), (32,), (4,), (0,)), ((8,), (32,), (4, 1), (0,)), ((8,), (32,), (4,), (1,))]
-)
-def test_what_is_no_encoding_is_refused(sizes):
-    with pytest.raises(ValueError, match="blocked encoding"):
-        Blocked(*sizes)
 
 
 def counted(each, layouts: Layouts) -> dict:
@@ -43,9 +35,11 @@ def counted(each, layouts: Layouts) -> dict:
     return site
 
 
-def compiled(each, encoding: Blocked, lane_bytes: int, copies: int = 1) -> tuple[int, ...]:
+def compiled(
+    each, encoding: tuple[Any, Any, Any, Any], lane_bytes: int, copies: int = 1
+) -> tuple[int, ...]:
     """(requests, sectors, useful bytes) of one access by a layout."""
-    layout = AccessLayout(encoding, each.block, lane_bytes, copies)
+    layout = AccessLayout(each.block, *encoding, lane_bytes, copies)
     site = counted(each, Layouts({(each.op.line[1], each.kind, each.block): layout}))
     return tuple(site["compiled"].values())
 
@@ -87,7 +81,7 @@ def test_a_small_block_leaves_lanes_idle():
 
 def test_warps_with_copies_of_a_block_load_it_too():
     tile = BASE + 4 * np.arange(64)[None]
-    narrow = Blocked((1,), (32,), (4,), (0,))
+    narrow = ((1,), (32,), (4,), (0,))
     assert compiled(access("load", 3, tile), narrow, 4, 2) == (4, 16, 512)
 
 
@@ -105,7 +99,7 @@ def test_an_access_without_a_layout_is_counted_by_its_elements():
     each = access("load", 3, BASE + HALVES, width=2)
     site = counted(each, Layouts({}))
     assert (site["requests"], site["sectors"], site["compiled"]) == (32, 64, None)
-    layout = AccessLayout(FLAT, (1024,), 16)
+    layout = AccessLayout((1024,), *FLAT, 16)
     elsewhere = Layouts({(4, "load", (1024,)): layout, (3, "store", (1024,)): layout})
     assert counted(each, elsewhere)["compiled"] is None
 
@@ -113,7 +107,7 @@ def test_an_access_without_a_layout_is_counted_by_its_elements():
 def test_metrics_do_not_depend_on_the_layout():
     """What a spec bounds is counted by elements, whatever an instruction takes of a lane."""
     each = access("load", 3, BASE + HALVES, width=2)
-    layouts = Layouts({(3, "load", (1024,)): AccessLayout(FLAT, (1024,), 2)})
+    layouts = Layouts({(3, "load", (1024,)): AccessLayout((1024,), *FLAT, 2)})
     site = counted(each, layouts)
     assert site["compiled"]["sectors"] == 512
     assert site == counted(each, Layouts({})) | {"compiled": site["compiled"]}
@@ -121,7 +115,7 @@ def test_metrics_do_not_depend_on_the_layout():
 
 def test_every_element_has_one_place():
     for shape in ((64, 64), (2, 64), (64, 2), (1, 1), (128, 32)):
-        order = ROWS.arranged(shape)
+        order = AccessLayout(shape, *ROWS, 16).arranged()
         assert sorted(order.tolist()) == list(range(shape[0] * shape[1]))
 
 
@@ -131,5 +125,5 @@ def test_a_copy_in_vectors_makes_the_requests_that_ncu_counts():
     names = ("requests", "sectors")
     loads = [int(told[f"l1tex__t_{name}_pipe_lsu_mem_global_op_ld.sum"]) for name in names]
     tiles = BASE + 4 * np.arange(256 * 512).reshape(32, 4096)
-    vectors = Blocked((4,), (32,), (8,), (0,))
+    vectors = ((4,), (32,), (8,), (0,))
     assert compiled(access("load", 3, tiles), vectors, 16)[:2] == tuple(loads)
