@@ -17,7 +17,7 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from grader.spec.course_file import FILE, CourseFile, Part, in_order, names_mistakes
@@ -195,4 +195,7 @@ def load_all(folder: Path | None = None) -> dict[str, Exercise]:
 
     Raises SpecError with the mistakes of all files, and the exercises of those that are right.
     """
-    return Course(HOME).exercises if folder is None else load_folder(folder)
+    return dict(_default(HOME).exercises) if folder is None else load_folder(folder)
+
+
+_default = cache(Course)  # whose specs a process reads once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
@@ -20,11 +22,22 @@ from grader.spec.exercise import HOME
 from tests.support import warm_python
 
 
+@functools.cache
+def _default() -> Course:
+    """This project's own course: its files stay as they are, and are read once."""
+    return Course(HOME)
+
+
+def _course(root: Path, given: Path | None = None) -> Course:
+    return _default() if (root, given) == (HOME, None) else Course(root, given)
+
+
 def call(capsys: pytest.CaptureFixture[str], *words: object) -> SimpleNamespace:
     """Run `grader WORDS`; its exit status, output and error output: `code`, `out`, `err`."""
     argv, sys.argv = sys.argv, ["grader", *map(str, words)]
     try:
-        app.main()
+        with mock.patch.object(courses, "Course", _course):
+            app.main()
         code: str | int = 0
     except SystemExit as ended:
         code = ended.code or 0

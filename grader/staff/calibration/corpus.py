@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -123,6 +124,9 @@ class Submission(_Model):
         return text
 
 
+_default = cache(Course)  # whose specs a process reads once
+
+
 def load(
     kind: Kind, language: Language = "triton", course: Course | None = None
 ) -> list[Submission]:
@@ -130,7 +134,7 @@ def load(
 
     Those of the default course where none is given.
     """
-    course = course or Course(HOME)
+    course = course or _default(HOME)
     folder = course.wrong if kind == "wrong" else course.honest
     return [
         submission
