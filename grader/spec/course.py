@@ -126,6 +126,9 @@ class Course:
         return self._part("handout")
 
 
+kept = cache(Course)  # one whose files a process reads once
+
+
 def _read(path: Path) -> tuple[Document, CourseFile]:
     if not path.is_file():
         return Document(path.name, {}, {}), CourseFile()
@@ -195,7 +198,4 @@ def load_all(folder: Path | None = None) -> dict[str, Exercise]:
 
     Raises SpecError with the mistakes of all files, and the exercises of those that are right.
     """
-    return dict(_default(HOME).exercises) if folder is None else load_folder(folder)
-
-
-_default = cache(Course)  # whose specs a process reads once
+    return dict(kept(HOME).exercises) if folder is None else load_folder(folder)

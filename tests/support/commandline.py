@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
@@ -22,14 +21,9 @@ from grader.spec.exercise import HOME
 from tests.support import warm_python
 
 
-@functools.cache
-def _default() -> Course:
-    """This project's own course: its files stay as they are, and are read once."""
-    return Course(HOME)
-
-
 def _course(root: Path, given: Path | None = None) -> Course:
-    return _default() if (root, given) == (HOME, None) else Course(root, given)
+    """A course; this project's own one, whose files stay as they are, is read once."""
+    return courses.kept(HOME) if (root, given) == (HOME, None) else Course(root, given)
 
 
 def call(capsys: pytest.CaptureFixture[str], *words: object) -> SimpleNamespace:

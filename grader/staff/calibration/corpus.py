@@ -22,7 +22,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -31,6 +30,7 @@ import yaml
 
 from grader.mistakes import Mistake
 from grader.spec import Course, SpecError
+from grader.spec.course import kept
 from grader.spec.document import parsed
 from grader.spec.exercise import HOME, REFERENCE
 from grader.spec.values import hint
@@ -124,9 +124,6 @@ class Submission(_Model):
         return text
 
 
-_default = cache(Course)  # whose specs a process reads once
-
-
 def load(
     kind: Kind, language: Language = "triton", course: Course | None = None
 ) -> list[Submission]:
@@ -134,7 +131,7 @@ def load(
 
     Those of the default course where none is given.
     """
-    course = course or _default(HOME)
+    course = course or kept(HOME)
     folder = course.wrong if kind == "wrong" else course.honest
     return [
         submission
