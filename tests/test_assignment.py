@@ -21,7 +21,6 @@ from grader.evidence import PartEvidence
 from grader.grading.check import check_memory, check_part, check_parts
 from grader.grading.measure import measure
 from grader.grading.session import Session
-from grader.report import part_block
 from grader.scoring import memory_bounds
 from grader.scoring.score import PERFORMANCE, RIGHT_BEFORE_MEMORY, RIGHT_FIRST, score_variant
 from grader.spec import Exercise, SpecError, Variant, load_all
@@ -97,6 +96,8 @@ def test_assignment(
     if part.status is Status.not_measured:
         pytest.skip(f"not measured here: {part.reason}")
     if part.status is not Status.passed:
+        from grader.report import part_block  # only a failure needs it
+
         columns = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
         message = part_block(exercise.name, variant.name, part, columns, told)
         right_on[str(task)] = -sys.maxsize

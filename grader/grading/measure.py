@@ -7,12 +7,15 @@ meanwhile.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from grader.evidence import PerformanceEvidence, VariantEvidence
 from grader.grading.session import Progress, Session, Step, unwatched
 from grader.spec.task import Task
 from grader.status import Status
-from grader.timing.contenders import Documents
+
+if TYPE_CHECKING:
+    from grader.timing.contenders import Documents
 
 
 def measure(

@@ -26,7 +26,6 @@ from grader.executors.source_text import Change, SourceText
 from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.grading import memory_use, source_reading
 from grader.grading.diagnosis import Cause, Separation
-from grader.grading.edits import likely_edits
 from grader.grading.edits.edit_scope import Edit
 from grader.grading.sieve import WEAK, Sieve
 from grader.spec import ITEMSIZE
@@ -554,6 +553,8 @@ def failing_of(
 
 def proposals(runner: Runner, failure: Failing) -> list[Edit]:
     """Changes of the submission's text, the likeliest first. Raises TooInvolved."""
+    from grader.grading.edits import likely_edits  # only a failure needs its many modules
+
     lines = [line for line, _ in failure.result.marks] or [failure.result.line or 0]
     if failure.about:
         texts = enumerate(runner.source.split("\n"), 1)

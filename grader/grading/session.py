@@ -13,8 +13,9 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -35,7 +36,9 @@ from grader.sandbox import Sandbox
 from grader.spec import Exercise
 from grader.spec.compiling import digest
 from grader.spec.task import Task
-from grader.timing.submission import Stopwatch
+
+if TYPE_CHECKING:
+    from grader.timing.submission import Stopwatch
 
 PUBLIC_SEED = 2026  # of students' own runs; a class is graded with another one
 
@@ -152,9 +155,7 @@ class Session:
             self.rules.apply_to,
             RunnerOptions(options, modules, lent.store, lent.native, begun),
         )
-        self.stopwatch = Stopwatch(
-            self.device, self.seed, exercises, self.runners, lent.trusted, options.uses_cache
-        )
+        self._trusted, self._uses_cache = lent.trusted, options.uses_cache
         self.runners.begin()
         self.timed_out_parts: Counter[str] = Counter()  # by task
         self.causes: defaultdict[str, Causes] = defaultdict(Causes)  # of failures, by task
@@ -167,12 +168,21 @@ class Session:
 
     def close(self) -> None:
         """End every process that the session started. May be called twice."""
-        self.stopwatch.close()
+        if "stopwatch" in vars(self):
+            self.stopwatch.close()
         for causes in self.causes.values():
             causes.close()
         self.runners.close()
         if self._owns_sandbox:
             self.sandbox.close()
+
+    @cached_property
+    def stopwatch(self) -> Stopwatch:
+        """What times the submission's variants."""
+        from grader.timing.submission import Stopwatch  # only where something is timed
+
+        given = self.device, self.seed, self.exercises, self.runners
+        return Stopwatch(*given, self._trusted, self._uses_cache)
 
     def not_attempted(self, task: Task) -> str:
         """Why a task has nothing to run, or "". Runs nothing."""

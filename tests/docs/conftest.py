@@ -2,21 +2,7 @@
 
 import pytest
 
-from tests.support.sandboxes import (
-    lasting_programs,
-    lasting_sandbox,
-    python_sandbox,
-    sessions_in_one_sandbox,
-    shared_sandbox,
-)
-
-__all__ = [
-    "lasting_programs",
-    "lasting_sandbox",
-    "python_sandbox",
-    "sessions_in_one_sandbox",
-    "shared_sandbox",
-]
+from tests.support.sandboxes import *  # noqa: F403
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -23,7 +23,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from itertools import takewhile
@@ -35,7 +34,7 @@ import torch
 from grader.emulator.report import SiteCounters
 from grader.spec import load_all
 from lecture import outputs
-from tests.support import documents
+from tests.support import documents, warm_python
 from tests.support.commandline import call
 from tests.support.documents import Block
 from tests.support.emulated import NEEDS_COMPILER, Outcome, Program
@@ -451,13 +450,8 @@ def test_an_exemption_names_a_reason_or_a_test_that_exists():
 @pytest.fixture(scope="module")
 def collected() -> list[str]:
     """The ids of all tests that students run."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/test_assignment.py"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    words = ["-m", "pytest", "--collect-only", "-q", "tests/test_assignment.py"]
+    ran = warm_python.run(words, ROOT, {**os.environ, "PYTHONPATH": str(ROOT)})
     assert ran.returncode == 0, ran.stdout
     return [line for line in ran.stdout.splitlines() if "::" in line]
 

@@ -9,21 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.sampling import MARK
-from tests.support.sandboxes import (
-    lasting_programs,
-    lasting_sandbox,
-    python_sandbox,
-    sessions_in_one_sandbox,
-    shared_sandbox,
-)
-
-__all__ = [
-    "lasting_programs",
-    "lasting_sandbox",
-    "python_sandbox",
-    "sessions_in_one_sandbox",
-    "shared_sandbox",
-]
+from tests.support.sandboxes import *  # noqa: F403
 
 # Folders whose sessions have one sandbox in turn, but for modules about the sandbox itself.
 IN_ONE_SANDBOX = ("cli", "executors", "grading", "instruments", "timing")

@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from grader.startup import importing
+from tests.support import warm_python
+from tests.support.small_exercise import ROOT
 
 
 @pytest.mark.parametrize("is_on", [True, False])
@@ -37,3 +39,13 @@ print(sorted({"hypothesis", "jinja2", "torch"} & {*sys.modules}))
     line = [sys.executable, "-c", program]
     done = subprocess.run(line, capture_output=True, text=True, check=True)
     assert done.stdout == "['torch']\n"
+
+
+def test_what_only_failures_and_timings_need_is_not_imported_by_the_students_tests():
+    program = """
+import sys
+import tests.test_assignment
+of_few = {"rich", "grader.grading.edits.likely_edits", "grader.timing.submission"}
+print(sorted(of_few & {*sys.modules}))
+"""
+    assert warm_python.run(["-c", program], cwd=ROOT).stdout == "[]\n"

@@ -1,6 +1,6 @@
 """Sandboxes that tests share, and one thread for torch in a process of tests.
 
-A conftest.py takes the fixtures from here by name.
+A conftest.py takes the fixtures from here.
 """
 
 import os
@@ -17,6 +17,13 @@ from grader.grading import session
 from grader.sandbox import Sandbox, allowed_paths
 from grader.sandbox.confinement import Level
 
+__all__ = [  # for every conftest.py
+    "lasting_programs",
+    "lasting_sandbox",
+    "python_sandbox",
+    "sessions_in_one_sandbox",
+    "shared_sandbox",
+]
 # The tensors are small, and tests run side by side: threads would spin for a core that another has.
 torch.set_num_threads(1)
 

@@ -36,6 +36,7 @@ from grader.grading.session import Options, Session
 from grader.spec import SpecError, load_all
 from grader.spec.task import Task
 from grader.status import Status
+from tests.support import warm_python
 from tests.support.commandline import any_sandbox_will_do, call, one_line, work_on
 from tests.support.small_exercise import (
     BRIEF,
@@ -546,9 +547,7 @@ def test_stubs_are_written_and_work_is_not_overwritten(capsys, tmp_path, monkeyp
 
 
 def test_python_m_grader_is_the_same_and_says_its_version():
-    ran = subprocess.run(
-        [sys.executable, "-m", "grader", "--version"], cwd=ROOT, capture_output=True, text=True
-    )
+    ran = warm_python.run(["-m", "grader", "--version"], ROOT)
     assert (ran.returncode, ran.stdout) == (0, f"warpgrade {__version__}\n")
 
 

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support import work
 from tests.support.commandline import any_sandbox_will_do, call
 
-SECONDS = 90  # a FIFO that is opened is waited for without end
 SECRET = "the-solution-of-somebody-else"
 REFERENCE = Path(__file__).resolve().parents[3] / "reference"
 
 
 @pytest.fixture(autouse=True)
 def bounded() -> Iterator[None]:
-    """Ends what waits for a FIFO."""
-
-    def ring(*_: object) -> None:
-        raise TimeoutError("something was opened that never ends")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(SECONDS)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    """Ends what waits for a FIFO, which would be without end."""
+    with work.ending():
+        yield
 
 
 def plant(kind: str, path: Path, secret: Path) -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import random
 import textwrap
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from grader.grading.search import Effort, one_case, reproduce_line, search_part
 from grader.spec import SizeRule
 from grader.spec.task import Task
 from grader.status import Status
-from tests.support import warm_python
+from tests.support import warm_python, work
 
 ROOT = Path(__file__).resolve().parents[3]
 EXERCISES = spec.load_all()
@@ -201,9 +200,8 @@ def test_a_size_that_the_text_names_is_tried_and_so_is_the_one_beside_it(text, s
 @pytest.mark.parametrize("text", ['"' + "/*" * 500_000 + '"', '"\\' * 500_000, "1'" * 500_000])
 @pytest.mark.parametrize("is_triton", [False, True])
 def test_reading_the_numbers_of_an_untrusted_text_takes_no_time(text, is_triton):
-    started = time.process_time()
-    assert len(numbers_of(text, is_triton)) <= 2
-    assert time.process_time() - started < 5
+    with work.ending():
+        assert len(numbers_of(text, is_triton)) <= 2
 
 
 def test_numbers_in_the_text_take_the_place_of_a_third_of_the_drawn_cases():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -23,6 +23,7 @@ from grader.status import Status
 from grader.worker.compile import tuned as tuned_kernels
 from grader.worker.protocol import Operation
 from tests.grader.plan import plans
+from tests.support import work
 from tests.support.planned import SPECS, case, results
 
 TUNED = """
@@ -354,14 +355,9 @@ def test_a_kernel_that_is_tried_very_often_is_named_once(monkeypatch):
     assert len(named) == 1
 
 
-def test_four_times_the_trials_take_about_four_times_as_long():
-    def seconds(plan: Plan) -> float:
-        began = time.process_time()
-        configurations.names_of(plan)
-        return time.process_time() - began
-
-    few, many = tried(1000), tried(4000)
-    assert min(seconds(many) for _ in range(7)) < 9 * min(seconds(few) for _ in range(7))
+def test_four_times_the_trials_take_about_four_times_as_many_instructions():
+    few, many = (partial(configurations.names_of, tried(count)) for count in (250, 1000))
+    assert work.instructions(many, most=5 * work.instructions(few)) > 0
 
 
 def test_cases_are_spread_over_configurations():

@@ -1,0 +1,48 @@
+"""How much a function does, by its steps: the time that they take depends on the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+SECONDS = 120  # for what takes less than one, on any machine
+
+
+def instructions(work: Callable[[], object], most: float = float("inf")) -> int:
+    """The instructions of Python that run. Raises AssertionError after more than `most`."""
+    count = 0
+
+    def step(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        assert count <= most, f"more than {most:g} instructions"
+        return step
+
+    before = sys.gettrace()
+    sys.settrace(step)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@contextlib.contextmanager
+def ending() -> Iterator[None]:
+    """Raise TimeoutError in what doesn't end: in a search by a pattern, too."""
+
+    def ring(*_: object) -> None:
+        raise TimeoutError("it does not end")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
