@@ -286,6 +286,16 @@ def test_a_small_file_of_very_many_values_is_refused_before_they_are_made(tmp_pa
         bundles.read(path)
 
 
+def test_a_variant_that_stands_in_a_file_twice_is_refused(tmp_path: Path):
+    """Each would be timed: a small file could keep a GPU busy for hours."""
+    made = _small()
+    text = json.loads(zlib.decompress(bundles.to_bytes(made).partition(b"\n")[2]))
+    text["variants"] *= 2
+    path = _write(tmp_path / "f.plans", json.dumps(text).encode())
+    with pytest.raises(Mistake, match="each variant once"):
+        bundles.read(path)
+
+
 def test_a_file_has_room_for_its_documents_and_for_few_cases_beside_them():
     documents = plan_files.MAX_BYTES * 4 // 3  # in base64
     assert documents + (16 << 20) < bundles.MAX_JSON_BYTES < 2 * documents
