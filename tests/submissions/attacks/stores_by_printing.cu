@@ -1,4 +1,4 @@
-// It stores its results byte by byte through %n of printf, where no store would be seen. | silu/cuda | not_written | emulator=not_written
+// It stores its results byte by byte through %n of printf, where no store would be seen. | silu/cuda | not_written | comparison=not_written, emulator=not_written
 #include <cstdio>
 #include <cuda_runtime.h>
 
