@@ -108,10 +108,8 @@ class Bundle:
     documents: Annotated[tuple[_Document, ...], Field(max_length=MAX_DOCUMENTS, fail_fast=True)]
 
     def __post_init__(self) -> None:
-        names = [f"{each.exercise}/{each.variant}" for each in self.variants]
-        if len(set(names)) < len(names):  # each would be run and timed
-            raise ValueError("expected each variant once")
-        for name, variant in zip(names, self.variants, strict=True):
+        for variant in self.variants:
+            name = f"{variant.exercise}/{variant.variant}"
             for each in [*(case for part in variant.parts for case in part.cases), *variant.timed]:
                 if any(number >= len(self.documents) for number in each.documents):
                     raise ValueError(f"{name}: {each.case}: a document that isn't in the file")
@@ -202,8 +200,12 @@ def expect_usable(
             f"{path}: capability: expected kernels for {wanted}, which this GPU has, got {came}; "
             f"plan again with --gpu {capability}"
         )
+    met: set[str] = set()
     for each in bundle.variants:
         name = untrusted.brief(f"{each.exercise}/{each.variant}", 80)
+        if name in met:  # it would be timed again
+            raise Mistake(f"{path}: {name}: expected one plan of it, got another")
+        met.add(name)
         exercise = exercises.get(each.exercise)
         variant = exercise.variants.get(each.variant) if exercise else None
         known = (spec_hash(exercise), variant.file) if exercise and variant else None

@@ -286,14 +286,13 @@ def test_a_small_file_of_very_many_values_is_refused_before_they_are_made(tmp_pa
         bundles.read(path)
 
 
-def test_a_variant_that_stands_in_a_file_twice_is_refused(tmp_path: Path):
+def test_a_variant_that_stands_in_a_file_twice_is_refused():
     """Each would be timed: a small file could keep a GPU busy for hours."""
     made = _small()
-    text = json.loads(zlib.decompress(bundles.to_bytes(made).partition(b"\n")[2]))
-    text["variants"] *= 2
-    path = _write(tmp_path / "f.plans", json.dumps(text).encode())
-    with pytest.raises(Mistake, match="each variant once"):
-        bundles.read(path)
+    bundles.expect_usable(made, Path("f.plans"), EXERCISES, 90)
+    twice = replace(made, variants=made.variants * 2)
+    with pytest.raises(Mistake, match="silu/triton: expected one plan of it, got another"):
+        bundles.expect_usable(twice, Path("f.plans"), EXERCISES, 90)
 
 
 def test_a_file_has_room_for_its_documents_and_for_few_cases_beside_them():
