@@ -16,9 +16,14 @@ import warpgrade
 
 def rank(exercise: str, files: Sequence[Path]) -> list[tuple[str, warpgrade.CheckResult]]:
     """The correct files: those that were timed come first, the fastest at the top."""
-    results = [(file.stem, warpgrade.check(file, exercise)) for file in files]
+    results = [(shown(file.stem), warpgrade.check(file, exercise)) for file in files]
     correct = [(name, result) for name, result in results if result.passed]
     return sorted(correct, key=lambda row: row[1].microseconds or float("inf"))
+
+
+def shown(name: str) -> str:
+    """A name without what a terminal obeys: people choose their files' names."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in name)
 
 
 def table(rows: Sequence[tuple[str, warpgrade.CheckResult]]) -> str:

@@ -23,6 +23,8 @@ import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grader.sandbox import untrusted
+
 MAX_EVENTS = 20_000
 MAX_OFFSETS = 12_500  # numbers of one event
 MAX_LANES = 1 << 20  # of one event
@@ -85,7 +87,7 @@ class Event(NamedTuple):
     requests: _Count
     moved: _Count
     part: _Count
-    offsets: Annotated[tuple[int, ...], Field(max_length=MAX_OFFSETS)]
+    offsets: Annotated[tuple[int, ...], Field(max_length=MAX_OFFSETS, fail_fast=True)]
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -114,8 +116,8 @@ class Launch:
 class Trace:
     """The launches of a run, in order. `cut`: there were more events than are kept."""
 
-    places: Annotated[tuple[Place, ...], Field(max_length=500)]
-    launches: Annotated[tuple[Launch, ...], Field(max_length=500)]
+    places: Annotated[tuple[Place, ...], Field(max_length=500, fail_fast=True)]
+    launches: Annotated[tuple[Launch, ...], Field(max_length=500, fail_fast=True)]
     cut: bool
 
     @property
@@ -140,9 +142,7 @@ def parse(text: str, line_of: Callable[[int], int | None] | None = None) -> Trac
     try:
         trace = _ADAPTER.validate_json(text)
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))[:100] or "top level"
-        raise TraceError(f"the trace: {place}: {first['msg'][:200]}") from None
+        raise TraceError(f"the trace: {untrusted.mistake(error)}") from None
     if line_of is None:
         return trace
     lines = {e.line: line_of(e.line) or 0 for launch in trace.launches for e in launch.events}

@@ -286,7 +286,7 @@ def run(
         except KeyboardInterrupt:
             pass
         environment = session.environment()
-    environment["planned"] = {"capability": bundle.capability, **bundle.versions}
+    environment["planned"] = {**bundle.versions, "capability": bundle.capability}
     left = bundle.variants[len(done) :]
     return Evidence(
         submission=untrusted.brief(bundle.submission),

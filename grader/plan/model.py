@@ -39,6 +39,7 @@ MAX_RETURNED = 80  # characters
 
 _CONFIG = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 _BY_NAME: pydantic.ConfigDict = {**_CONFIG, "populate_by_name": True}
+# Lists are `fail_fast`: of 4 MiB of wrong items, pydantic would keep a kilobyte for each.
 _Line = Annotated[int, Field(ge=0, lt=10_000_000)]
 _Number = Annotated[int, Field(ge=0, lt=MAX_BUFFERS)]
 _Offset = Annotated[int, Field(ge=-MAX_BUFFER_BYTES, le=MAX_BUFFER_BYTES)]
@@ -47,12 +48,14 @@ _Size = Annotated[int, Field(ge=0, le=MAX_BUFFER_BYTES)]
 _Name = Annotated[str, Field(max_length=400)]
 _Base64 = Annotated[str, Field(max_length=4 * (MAX_UPLOAD_BYTES // 3 + 1))]
 _Stream = Annotated[int, Field(ge=0, lt=4096)]
-_Grid = Annotated[tuple[Annotated[int, Field(ge=-(2**31), lt=2**32)], ...], Field(max_length=3)]
-_Shape = Annotated[tuple[_Size, ...], Field(max_length=MAX_RANK)]
-_Strides = Annotated[tuple[_Offset, ...], Field(max_length=MAX_RANK)]
+_Grid = Annotated[
+    tuple[Annotated[int, Field(ge=-(2**31), lt=2**32)], ...], Field(max_length=3, fail_fast=True)
+]
+_Shape = Annotated[tuple[_Size, ...], Field(max_length=MAX_RANK, fail_fast=True)]
+_Strides = Annotated[tuple[_Offset, ...], Field(max_length=MAX_RANK, fail_fast=True)]
 _Pointer = tuple[_Number, _Offset]
 _Relocation = tuple[Annotated[int, Field(ge=0, le=MAX_UPLOAD_BYTES)], _Number, _Offset]
-_Relocations = Annotated[tuple[_Relocation, ...], Field(max_length=4096)]
+_Relocations = Annotated[tuple[_Relocation, ...], Field(max_length=4096, fail_fast=True)]
 
 DType = Literal[
     "float64",
@@ -231,7 +234,7 @@ class Launch:
     grid: _Grid
     block: _Grid = ()
     shared: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    arguments: Annotated[tuple[Argument, ...], Field(max_length=256)] = ()
+    arguments: Annotated[tuple[Argument, ...], Field(max_length=256, fail_fast=True)] = ()
     parameters: Annotated[str, Field(max_length=4 * (MAX_PARAMETER_BYTES // 3 + 1))] = ""
     pointers: _Relocations = ()
     stream: _Stream = 0
@@ -281,8 +284,8 @@ class HostOp:
 
     do: Literal["host_op"]
     operation: _Name
-    inputs: Annotated[tuple[View, ...], Field(max_length=16)]
-    outputs: Annotated[tuple[View, ...], Field(max_length=16)]
+    inputs: Annotated[tuple[View, ...], Field(max_length=16, fail_fast=True)]
+    outputs: Annotated[tuple[View, ...], Field(max_length=16, fail_fast=True)]
     line: _Line = 0
 
 
@@ -292,8 +295,8 @@ class Foreign:
 
     do: Literal["foreign"]
     operation: _Name
-    inputs: Annotated[tuple[View, ...], Field(max_length=64)]
-    outputs: Annotated[tuple[View, ...], Field(max_length=64)]
+    inputs: Annotated[tuple[View, ...], Field(max_length=64, fail_fast=True)]
+    outputs: Annotated[tuple[View, ...], Field(max_length=64, fail_fast=True)]
     line: _Line = 0
 
 
@@ -333,7 +336,7 @@ Step = Annotated[
     | Refused,
     Field(discriminator="do"),
 ]
-Steps = Annotated[tuple[Step, ...], Field(max_length=MAX_STEPS)]
+Steps = Annotated[tuple[Step, ...], Field(max_length=MAX_STEPS, fail_fast=True)]
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -387,11 +390,12 @@ class Plan:
 
     version: Literal[1]
     language: Literal["triton", "cuda"]
-    buffers: Annotated[tuple[Buffer, ...], Field(max_length=MAX_BUFFERS)]
+    buffers: Annotated[tuple[Buffer, ...], Field(max_length=MAX_BUFFERS, fail_fast=True)]
     specialisations: Annotated[
-        tuple[Specialisation | KernelName, ...], Field(max_length=MAX_SPECIALISATIONS)
+        tuple[Specialisation | KernelName, ...],
+        Field(max_length=MAX_SPECIALISATIONS, fail_fast=True),
     ]
-    calls: Annotated[tuple[Steps, ...], Field(min_length=1, max_length=2)]
+    calls: Annotated[tuple[Steps, ...], Field(min_length=1, max_length=2, fail_fast=True)]
     printed: Annotated[str, Field(max_length=MAX_PRINTED)] = ""
     # The first call's return value ("a tensor"); "" for None and for an argument.
     returned: Annotated[str, Field(max_length=MAX_RETURNED)] = ""

@@ -38,6 +38,7 @@ from grader.plan.model import (
     Upload,
     View,
 )
+from grader.sandbox import untrusted
 
 
 class PlanError(ValueError):
@@ -65,6 +66,7 @@ class Limits:
             raise ValueError(f"device_bytes: at most {MAX_BUFFER_BYTES}")
 
 
+MAX_VALUES = 500_000  # in the JSON: read, each takes hundreds of bytes
 _PLAN = pydantic.TypeAdapter(Plan)
 
 
@@ -76,12 +78,13 @@ def read(data: bytes | str, arguments: Sequence[int | None], limits: Limits | No
     """
     if len(data) > MAX_PLAN_BYTES:
         raise PlanError(f"a plan has at most {MAX_PLAN_BYTES:,} bytes, got {len(data):,}")
+    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+    if sum(map(text.count, "[{,")) > MAX_VALUES:
+        raise PlanError(f"a plan has at most {MAX_VALUES:,} lists and fields, got more")
     try:
         plan = _PLAN.validate_json(data)  # the parser bounds the nesting
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))[:200] or "top level"
-        raise PlanError(f"{place}: {first['msg'][:200]}") from None
+        raise PlanError(untrusted.mistake(error)) from None
     _Check(plan, limits or Limits()).run(arguments)
     return plan
 

@@ -11,9 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pydantic
+
 from grader.worker.protocol import Reply
 
 MAX_LINE = 10_000_000
+MOST_MISTAKES = 1000  # of a text, for the first of them to be described
 SENTENCE_LIMIT = 1000  # characters of a field in a message
 
 # Each pattern makes one pass, also over unterminated sequences: no quadratic time.
@@ -31,6 +34,15 @@ def fields(reply: Reply) -> dict[str, Any]:
         if isinstance(read, dict):
             return read
     return {}
+
+
+def mistake(error: pydantic.ValidationError) -> str:
+    """The first mistake that a reader found: its place, and what was expected there."""
+    if error.error_count() > MOST_MISTAKES:  # pydantic describes all or none
+        return f"{error.error_count():,} mistakes"
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))[:200] or "top level"
+    return f"{place}: {first['msg'][:200]}"
 
 
 def text(fields: dict[str, Any], name: str) -> str:

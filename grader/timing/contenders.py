@@ -24,6 +24,7 @@ from grader.cases.arena import Slot
 from grader.cases.gpu_memory import GpuMemory
 from grader.cases.inputs import Inputs, blank_argument
 from grader.executors import gpu
+from grader.executors.gpu.bundle import MOST_CONFIGURATIONS
 from grader.executors.runner import CaseResult
 from grader.sandbox import Sandbox
 from grader.sandbox.allowed_paths import WORKER_FOLDER
@@ -42,7 +43,6 @@ BASELINES = WORKER_FOLDER / "baselines.py"  # our own Python, timed beside a sub
 MOST_BUFFER_SETS, FEWEST_BUFFER_SETS = 256, 6  # for each worker
 ENOUGH_BYTES = 1 << 30  # of one worker's buffer sets, where they fit
 MEMORY_SHARE = 0.25  # of the device's free memory, for one worker's buffer sets
-MOST_CONFIGURATIONS = 64  # of a tuned kernel
 TRIALS = 3  # replays of each configuration of a tuned kernel; the fastest counts
 
 

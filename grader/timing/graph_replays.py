@@ -163,6 +163,11 @@ class Replays:
         off = math.copysign(max(abs(off) - SLACK_SECONDS, 0.0), off)
         return off / statistics.median(self._seconds)
 
+    @property
+    def least_seconds(self) -> float:
+        """Seconds of a call of the last replay by the grader's clock, less SLACK_SECONDS."""
+        return max(self._own[-1] - SLACK_SECONDS, 0.0) / self.calls
+
     def forget(self) -> None:
         """Exclude earlier replays from `apart`."""
         self._seconds, self._own = [], []

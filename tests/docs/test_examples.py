@@ -21,6 +21,13 @@ def test_a_leaderboard_has_the_correct_kernels(tmp_path):
     assert "silu" in leaderboard.table(rows)
 
 
+def test_a_leaderboard_shows_no_name_that_a_terminal_obeys(tmp_path):
+    file = tmp_path / "Zoë\x1b[2J\x1b[H\u202e\n  1 eve.py"
+    file.write_text(SILU.read_text())
+    [(name, _)] = leaderboard.rank("silu/triton", [file])
+    assert name == "Zoë\ufffd[2J\ufffd[H\ufffd\ufffd  1 eve"
+
+
 def test_a_leaderboard_follows_no_link_and_waits_for_no_pipe(tmp_path):
     linked, pipe = tmp_path / "eve.py", tmp_path / "mallory.py"
     linked.symlink_to(SILU)

@@ -122,6 +122,7 @@ class MadeUpReplays:
     """Replays of given times: when idle, and `later`; `apart` is given too."""
 
     calls = 4
+    least_seconds = 0.0
 
     def __init__(self, microseconds: float, later: float | None = None, apart: float = 0.0) -> None:
         self.times = [microseconds * 1e-6, (later or microseconds) * 1e-6]

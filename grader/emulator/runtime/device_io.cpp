@@ -43,11 +43,9 @@ size_t line_break(const char* text, size_t room) {
     return 0;
 }
 
-void keep_lines(const Thread* self, const char* format, va_list arguments) {
+void keep_lines(const Thread* self, const char* text, size_t length) {
     if (kept_length == printed_room) return;
-    char text[512];
-    const int whole = std::vsnprintf(text, sizeof text, format, arguments);
-    const size_t length = whole < 0 ? 0 : std::min<size_t>(whole, sizeof text - 1);
+    length = std::min<size_t>(length, 511);
     if (in_line && (in_line != self || block_in_line != current_block.linear)) {
         keep("\n", 1);
         in_line = nullptr;
@@ -69,17 +67,105 @@ void keep_lines(const Thread* self, const char* format, va_list arguments) {
     }
 }
 
-// How many arguments a format takes: a `*` is one, `%%` none.
-int arguments_of(const char* format) {
-    int count = 0;
-    while ((format = std::strchr(format, '%'))) {
-        for (++format; *format && std::strchr("-+ #.*0123456789hlLqjzt", *format); ++format) {
-            count += *format == '*';
-        }
-        count += *format && *format != '%';
-        format += *format != '\0';
+// The arguments behind a format, and how many were taken.
+struct Arguments {
+    va_list list;
+    int taken = 0;
+
+    template <class Value>
+    Value next() {
+        ++taken;
+        return va_arg(list, Value);
     }
-    return count;
+};
+
+// Output of one call, cut where the rest of CUDA's buffer ends.
+struct Output {
+    char text[output_bytes + 1];
+    size_t length, room;
+
+    void add(const char* more, size_t bytes) {
+        bytes = std::min(bytes, room - length);
+        std::memcpy(text + length, more, bytes);
+        length += bytes;
+    }
+    template <class Value>
+    void add_value(const char* conversion, Value value) {
+        if (length == room) return;
+        const int whole = std::snprintf(text + length, room - length + 1, conversion, value);
+        if (whole > 0) length += std::min<size_t>(whole, room - length);
+    }
+} output;
+
+// Adds a width or precision to a conversion: digits of the format, or an argument where it has `*`.
+// The C library would write a field of gigabytes for minutes, so none is longer than the buffer.
+const char* add_number(char* conversion, const char* format, Arguments& arguments) {
+    char* end = const_cast<char*>(format);
+    const bool is_precision = format[-1] == '.';
+    const long number = *format == '*' ? arguments.next<int>() : std::strtol(format, &end, 10);
+    const long limit = static_cast<long>(output.room);
+    char* const to = conversion + std::strlen(conversion);
+    if (is_precision && number < 0) {
+        to[-1] = '\0';  // as if there were none
+    } else if (*format == '*' || end != format) {
+        std::sprintf(to, "%ld", std::clamp(number, -limit, limit));
+    }
+    return *format == '*' ? format + 1 : end;
+}
+
+// Adds the value of one conversion, which begins behind its `%`; returns what is behind it. There
+// is no `%n`, as in CUDA: its stores would be seen by nobody.
+const char* add_conversion(const char* format, Arguments& arguments) {
+    const char* const begin = format - 1;
+    char conversion[64] = "%";
+    const size_t flags = std::strspn(format, "-+ #0");
+    std::strncat(conversion, format, std::min<size_t>(flags, 8));
+    format = add_number(conversion, format + flags, arguments);
+    if (*format == '.') {
+        std::strcat(conversion, ".");
+        format = add_number(conversion, format + 1, arguments);
+    }
+    const size_t sizes = std::strspn(format, "hlLqjzt");
+    const bool is_long = std::strcspn(format, "lLqjzt") < sizes;
+    const bool is_long_double = *format == 'L';
+    const char type[] = {format[sizes], '\0'};
+    format += sizes + (*type != '\0');
+    const bool is_integer = *type && std::strchr("diouxX", *type);
+    const bool is_float = *type && std::strchr("eEfFgGaA", *type);
+    if (is_integer) std::strncat(conversion, is_long ? "ll" : "hh", is_long ? 2 : sizes % 3);
+    if (is_float && is_long_double) std::strcat(conversion, "L");
+    std::strcat(conversion, type);
+    if (*type == '%') {
+        output.add("%", 1);
+    } else if (is_integer && is_long) {
+        output.add_value(conversion, arguments.next<long long>());
+    } else if (is_integer || *type == 'c') {
+        output.add_value(conversion, arguments.next<int>());
+    } else if (is_float && is_long_double) {
+        output.add_value(conversion, arguments.next<long double>());
+    } else if (is_float) {
+        output.add_value(conversion, arguments.next<double>());
+    } else if (*type == 's') {
+        output.add_value(conversion, arguments.next<const char*>());
+    } else if (*type == 'p' || *type == 'n') {
+        void* const value = arguments.next<void*>();
+        if (*type == 'p') output.add_value(conversion, value);
+    } else {
+        output.add(begin, format - begin);
+    }
+    return format;
+}
+
+void format_output(const char* format, Arguments& arguments) {
+    output.length = 0;
+    output.room = output_bytes - printed;
+    while (*format) {
+        const size_t plain = std::strcspn(format, "%");
+        output.add(format, plain);
+        format += plain;
+        if (*format) format = add_conversion(format + 1, arguments);
+    }
+    printed += output.length;
 }
 
 uint64_t nanoseconds;
@@ -118,25 +204,21 @@ using namespace warpgrade;
 extern "C" {
 
 int warpgrade_printf(const char* format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int result = 0;
+    Arguments arguments;
+    va_start(arguments.list, format);
+    int result;
     if (!current_thread) {
-        result = print_of_host(format, arguments);
-    } else if (result = arguments_of(format); printed < output_bytes) {
+        result = print_of_host(format, arguments.list);
+    } else {
         Thread* const self = std::exchange(current_thread, nullptr);  // the C library may allocate
-        va_list again;
-        va_copy(again, arguments);
-        keep_lines(self, format, again);
-        va_end(again);
-        va_copy(again, arguments);
-        const int length = std::vsnprintf(nullptr, 0, format, again);
-        va_end(again);
-        if (length > 0) printed += static_cast<size_t>(length);
-        if (printed <= output_bytes) std::vprintf(format, arguments);  // what doesn't fit is lost
+        format_output(format, arguments);
+        keep_lines(self, output.text, output.length);
+        const bool fits = printed < output_bytes;  // what doesn't is lost
+        if (fits) std::fwrite(output.text, 1, output.length, stdout);
+        result = arguments.taken;
         current_thread = self;
     }
-    va_end(arguments);
+    va_end(arguments.list);
     return result;
 }
 

@@ -40,6 +40,7 @@ MAX_VALUES = 1_000_000  # in the JSON: once read, each takes hundreds of bytes
 MAX_DOCUMENT_BYTES = 64 << 20
 MAX_DOCUMENTS = 20_000
 MAX_CASES = 256  # of a part, or of the clock
+MOST_CONFIGURATIONS = 64  # of a tuned kernel
 MAX_DETAIL = 4000  # characters
 _MAGIC = b"warpgrade plans "
 
@@ -57,7 +58,10 @@ class PlannedCase:
     """A case by its text, and the numbers of its documents; without any, why there is none."""
 
     case: _Name
-    documents: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(max_length=MAX_CASES)] = ()
+    documents: Annotated[
+        tuple[Annotated[int, Field(ge=0)], ...],
+        Field(max_length=MOST_CONFIGURATIONS, fail_fast=True),
+    ] = ()
     status: Status = Status.passed  # of the planning
     what: _Text = ""
     hint: _Text = ""
@@ -65,7 +69,7 @@ class PlannedCase:
     line: Annotated[int, Field(ge=1, lt=untrusted.MAX_LINE)] | None = None
 
 
-_Cases = Annotated[tuple[PlannedCase, ...], Field(max_length=MAX_CASES)]
+_Cases = Annotated[tuple[PlannedCase, ...], Field(max_length=MAX_CASES, fail_fast=True)]
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -87,7 +91,7 @@ class PlannedVariant:
     sha256: _Hash  # of the submission's file
     spec: _Hash  # of the exercise's block: see spec_hash
     not_attempted: _Text = ""
-    parts: Annotated[tuple[PlannedPart, ...], Field(max_length=MAX_CASES)] = ()
+    parts: Annotated[tuple[PlannedPart, ...], Field(max_length=MAX_CASES, fail_fast=True)] = ()
     timed: _Cases = ()  # with a document for each configuration of a tuned kernel
 
 
@@ -100,8 +104,8 @@ class Bundle:
     warpgrade: _Name
     capability: Annotated[int, Field(ge=10, lt=1000)]  # that kernels are compiled for: 90 for 9.0
     versions: Annotated[dict[_Name, _Name | None], Field(max_length=16)]  # of compilers
-    variants: Annotated[tuple[PlannedVariant, ...], Field(max_length=1000)]
-    documents: Annotated[tuple[_Document, ...], Field(max_length=MAX_DOCUMENTS)]
+    variants: Annotated[tuple[PlannedVariant, ...], Field(max_length=1000, fail_fast=True)]
+    documents: Annotated[tuple[_Document, ...], Field(max_length=MAX_DOCUMENTS, fail_fast=True)]
 
     def __post_init__(self) -> None:
         for variant in self.variants:
@@ -159,12 +163,7 @@ def from_bytes(data: bytes, path: Path | str = "plans") -> Bundle:
     try:
         return _BUNDLE.validate_json(text)
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = untrusted.clean(".".join(map(str, first["loc"])))[:200] or "top level"
-        came = first["input"]
-        shown = type(came).__name__ if isinstance(came, dict | list | Bundle) else repr(came)[:60]
-        message = untrusted.brief(first["msg"])
-        raise Mistake(f"{path}: {place}: {message}, got {untrusted.clean(shown)}") from None
+        raise Mistake(f"{path}: {untrusted.brief(untrusted.mistake(error))}") from None
 
 
 def _unpacked(data: bytes, path: Path | str) -> bytes:
@@ -201,8 +200,12 @@ def expect_usable(
             f"{path}: capability: expected kernels for {wanted}, which this GPU has, got {came}; "
             f"plan again with --gpu {capability}"
         )
+    met: set[str] = set()
     for each in bundle.variants:
         name = untrusted.brief(f"{each.exercise}/{each.variant}", 80)
+        if name in met:  # it would be timed again
+            raise Mistake(f"{path}: {name}: expected one plan of it, got another")
+        met.add(name)
         exercise = exercises.get(each.exercise)
         variant = exercise.variants.get(each.variant) if exercise else None
         known = (spec_hash(exercise), variant.file) if exercise and variant else None

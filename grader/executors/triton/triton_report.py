@@ -25,6 +25,7 @@ from grader.emulator.report import (
     shown_line,
 )
 from grader.evidence import Picture, Touch
+from grader.sandbox import untrusted
 
 MAX_SITES = 300
 MAX_FINDINGS = 16
@@ -180,10 +181,12 @@ class Report:
     memory atomically. Kernels use `returned_bytes` that atomics found in memory.
     """
 
-    sites: Annotated[tuple[SiteCounters, ...], Field(max_length=MAX_SITES)]
-    buffers: Annotated[tuple[ArgumentCounters, ...], Field(max_length=64), EACH_ONCE]
-    findings: Annotated[tuple[Finding, ...], Field(max_length=MAX_FINDINGS)]
-    waves: Annotated[tuple[WaveCounters, ...], Field(max_length=MAX_WAVES)]
+    sites: Annotated[tuple[SiteCounters, ...], Field(max_length=MAX_SITES, fail_fast=True)]
+    buffers: Annotated[
+        tuple[ArgumentCounters, ...], Field(max_length=64, fail_fast=True), EACH_ONCE
+    ]
+    findings: Annotated[tuple[Finding, ...], Field(max_length=MAX_FINDINGS, fail_fast=True)]
+    waves: Annotated[tuple[WaveCounters, ...], Field(max_length=MAX_WAVES, fail_fast=True)]
     largest_tile: Count
     tile_line: _Line
     scratch_bytes: Count
@@ -208,7 +211,9 @@ class Report:
 
 
 _Read = TypeVar("_Read")
-_Findings = Annotated[tuple[Finding, ...], Field(min_length=1, max_length=MAX_FINDINGS)]
+_Findings = Annotated[
+    tuple[Finding, ...], Field(min_length=1, max_length=MAX_FINDINGS, fail_fast=True)
+]
 _REPORT = pydantic.TypeAdapter(Report)
 _FINDINGS: pydantic.TypeAdapter[tuple[Finding, ...]] = pydantic.TypeAdapter(_Findings)
 
@@ -227,9 +232,7 @@ def _parsed(adapter: pydantic.TypeAdapter[_Read], field: Any) -> _Read:
     try:
         return adapter.validate_json(json.dumps(field))  # strict, but a list is a tuple
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))[:100] or "top level"
-        raise ReportError(f"the report: {place}: {first['msg'][:200]}") from None
+        raise ReportError(f"the report: {untrusted.mistake(error)}") from None
     except (TypeError, ValueError, RecursionError):
         raise ReportError("the report is not JSON") from None
 

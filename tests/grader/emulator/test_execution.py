@@ -990,10 +990,41 @@ def test_the_report_has_the_first_of_what_is_printed(emulate: Emulate) -> None:
     assert 1600 < len(ran.report["printed"]) <= 2000
 
 
-def test_a_line_longer_than_the_buffer_of_what_is_printed_is_lost(emulate: Emulate) -> None:
-    """A width costs nothing to write down, and the line would take minutes to print."""
-    ran = emulate(go('    if (t == 0) printf("%*d|", 1 << 24, 1);'), n=32)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '"%*d|", 2000000000, 1',
+        '"%2000000000s|", "a"',
+        '"%.*d|", 2000000000, 1',
+        '"%.2000000000f|", 1.5',
+        '"%99999999999999999999d|", 1',
+    ],
+)
+def test_a_line_longer_than_the_buffer_of_what_is_printed_is_lost(
+    emulate: Emulate, arguments: str
+) -> None:
+    """A width costs nothing to write down; the C library would take minutes to print the line."""
+    ran = emulate(go(f"    if (t == 0) printf({arguments});"), n=32)
     assert "|" not in ran.printed and len(ran.report["printed"]) < 2000
+
+
+def test_a_print_stores_nothing(emulate: Emulate) -> None:
+    """CUDA's has no %n. Nobody would see its stores: no counter, no check of bounds or races."""
+    ran = emulate(go('    out[t] = 7;\n    printf("abc%n%hhn", (int*)out + t, (char*)out + t);'))
+    assert ran.values[:4] == [7, 7, 7, 7]
+
+
+def test_a_print_takes_the_arguments_that_its_format_names(emulate: Emulate) -> None:
+    format = "%d %5.2f|%-*d|%.*f %s %c %%%lld %llx %hd %zu %.1e %p %+d|%05u|%.3s|%#x%"
+    values = (
+        '-3, 1.5f, 4, 7, 1, 2.25, "name", 99, -5000000000LL, 1ULL << 40, 1 << 20 | 9, (size_t)8, '
+        '12.5, (void*)0x10, 2, 42u, "abcdef", 255'
+    )
+    ran = emulate(go(f'    if (t == 0) out[0] = printf("{format}", {values});'), n=32)
+    expected = (
+        "-3  1.50|7   |2.2 name c %-5000000000 10000000000 9 8 1.2e+01 0x10 +2|00042|abc|0xff%"
+    )
+    assert expected in ran.printed and ran.values[0] == 18
 
 
 def test_a_failed_assert_ends_the_launch_at_its_line(emulate: Emulate) -> None:

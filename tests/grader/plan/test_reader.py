@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import tracemalloc
 
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from grader.plan import Limits, PlanError, read, to_json
+from grader.plan import Limits, PlanError, read, reader, to_json
 
 from .plans import ARGUMENTS, KERNEL, launch, plan, view
 
@@ -85,6 +86,26 @@ def test_a_plan_that_cannot_be_run_is_refused_by_name(steps, scratch, said) -> N
 def test_what_is_no_plan_is_refused(data, said) -> None:
     with pytest.raises(PlanError, match=said):
         read(data, ARGUMENTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"buffers": [' + "[]," * reader.MAX_VALUES + "[]]}", "at most"),
+        ('{"buffers": [' + "0," * (reader.MAX_VALUES - 9) + "0]}", "version"),
+        ('{"calls": [[' + "{}," * (reader.MAX_VALUES // 3) + "{}]]}", "version"),
+        (json.dumps(dict.fromkeys(map(str, range(99_999)))), "mistakes"),
+    ],
+)
+def test_a_plan_of_very_many_mistakes_costs_little_memory(text: str, said: str) -> None:
+    """A list is read up to its first wrong item, and very many values aren't read at all."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(PlanError, match=said):
+            read(text, ARGUMENTS)
+        assert tracemalloc.get_traced_memory()[1] < 96 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_arguments_are_where_the_grader_put_them() -> None:

@@ -14,6 +14,7 @@ from grader.cases.compare import Verdict
 from grader.evidence import PerformanceEvidence
 from grader.executors import gpu
 from grader.executors.cuda import cuda_build
+from grader.executors.gpu.bundle import MOST_CONFIGURATIONS
 from grader.executors.runner import CaseResult
 from grader.grading.measure import measure
 from grader.grading.session import Options, Session
@@ -23,7 +24,7 @@ from grader.spec.task import Task
 from grader.status import Status
 from grader.timing import contenders, submission
 from grader.timing.buffer_sets import Layout
-from grader.timing.contenders import MOST_CONFIGURATIONS, FromPlans, Planned
+from grader.timing.contenders import FromPlans, Planned
 from grader.timing.failures import TimingFailed, TooLittleMemory
 from grader.timing.submission import Stopwatch
 from tests.support.clocked import sandbox

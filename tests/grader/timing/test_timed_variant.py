@@ -620,6 +620,14 @@ def test_a_worker_that_tells_other_times_in_each_test_is_not_believed(lying):
     assert "the device's clock and the grader's differ" in seen.reason
 
 
+def test_a_worker_that_lies_about_fewer_than_half_of_its_replays_gains_a_little(lying):
+    """Medians don't show it, and the interval would reach from the honest times to the others."""
+    seen = lying(lambda done: 0.4 if done % 5 in (1, 3) else 1.0, seconds=3e-4)
+    [compared] = seen.baselines
+    assert compared.ratio == pytest.approx(2 / 3, rel=0.01)
+    assert compared.high <= 2 / 3 * (1 + attempt.MOST_APART + 0.02)
+
+
 def test_a_worker_that_tells_of_a_little_less_gains_a_little(lying):
     seen = lying(lambda done: 0.975)  # within what two clocks are apart
     assert seen.baselines[0].ratio <= 1.0 / (1 - attempt.MOST_APART)

@@ -286,6 +286,15 @@ def test_a_small_file_of_very_many_values_is_refused_before_they_are_made(tmp_pa
         bundles.read(path)
 
 
+def test_a_variant_that_stands_in_a_file_twice_is_refused():
+    """Each would be timed: a small file could keep a GPU busy for hours."""
+    made = _small()
+    bundles.expect_usable(made, Path("f.plans"), EXERCISES, 90)
+    twice = replace(made, variants=made.variants * 2)
+    with pytest.raises(Mistake, match="silu/triton: expected one plan of it, got another"):
+        bundles.expect_usable(twice, Path("f.plans"), EXERCISES, 90)
+
+
 def test_a_file_has_room_for_its_documents_and_for_few_cases_beside_them():
     documents = plan_files.MAX_BYTES * 4 // 3  # in base64
     assert documents + (16 << 20) < bundles.MAX_JSON_BYTES < 2 * documents
