@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from grader.sandbox import Sandbox, bytecode, preloader
-from grader.sandbox.confinement import Level
+from grader.sandbox import Sandbox, bytecode, confinement, preloader
+from grader.sandbox.confinement import Confinement, Level
 from grader.sandbox.worker_process import Limits, socket_pair
 from grader.worker.protocol import Operation, Reply
 from tests.support.confined import skip_unless
@@ -87,8 +87,18 @@ raise RuntimeError("<<" + os.read(ends[0], 32).decode() + ">>")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def landlock() -> None:
+def landlock() -> Iterator[None]:
+    """Landlock, also where there is bubblewrap, which would be chosen."""
     skip_unless(Level.landlock)
+    own = confinement.choose
+
+    def choose(level: Level | None = None, *more: Any, **given: Any) -> Confinement:
+        return own(level or Level.landlock, *more, **given)
+
+    with pytest.MonkeyPatch.context() as patched:
+        for module in (preloader, confinement):
+            patched.setattr(module, "choose", choose)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -204,9 +214,10 @@ def test_everything_ends_with_the_grader(tmp_path, how):
     """Also a fork server that is stopped, and so doesn't see that nobody asks any more."""
     program = """
 import psutil, sys, time
-from grader.sandbox import Sandbox, bytecode, preloader
+from grader.sandbox import Sandbox, bytecode, confinement, preloader
+preloader.choose = lambda: confinement.choose(confinement.Level.landlock)
 preloader.begin()
-with Sandbox(kind="plans") as sandbox:
+with Sandbox(level=confinement.Level.landlock, kind="plans") as sandbox:
     print(preloader._launched.pid, sandbox.start().pid, flush=True)
     time.sleep(600)
 """
