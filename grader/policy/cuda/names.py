@@ -165,7 +165,7 @@ _ATTRIBUTES = (
 ATTRIBUTES = frozenset(_ATTRIBUTES.split())
 _PRAGMA = (
     r"(unroll|nounroll|once|pack|region|endregion|mark|message|warning|STDC|fp_contract"
-    r"|nv_\w+|diag_\w+|(GCC|clang) (diagnostic|unroll|ivdep|loop|warning))\b"
+    r"|omp|hd_warning_disable|nv_\w+|diag_\w+|(GCC|clang) (diagnostic|unroll|ivdep|loop|warning))\b"
 )
 PRAGMA = re.compile(_PRAGMA)
 _DIRECTIVES = (

@@ -454,7 +454,9 @@ HONEST = {
     "pragma_of": "#define PRAGMA(x) _Pragma(#x)\n#define UNROLL(n) PRAGMA(unroll n)\n"
     "#define ALL(...) PRAGMA(__VA_ARGS__)\n__global__ void k() {\n"
     "    UNROLL(4)\n    for (int i = 0; i < 4; ++i) {}\n    ALL(unroll)\n    for (;;) {}\n}",
-    "pragmas": "#pragma once\n#pragma nv_diag_suppress 177\n#pragma GCC diagnostic push",
+    "pragmas": "#pragma once\n#pragma nv_diag_suppress 177\n#pragma GCC diagnostic push\n"
+    "#pragma hd_warning_disable\nvoid f(int n) {\n#pragma omp parallel for\n"
+    "    for (int i = 0; i < n; ++i) {}\n}",
     "editor": "#ifdef __INTELLISENSE__\n#define __syncthreads()\n#define __global__\n#endif",
     "editor_without_nvcc": "#ifndef __CUDACC__\n#define __CUDACC__\n#define __global__\n#endif",
     "other_systems": "#if defined(_WIN32) || defined(_MSC_VER)\n#include <windows.h>\n"
