@@ -44,9 +44,10 @@ __CUDACC__ __NVCC__ __cplusplus __linux__ __linux __unix__ __x86_64__ __GNUC__ _
 __FILE__ __LINE__ __func__ __FUNCTION__ __BYTE_ORDER__ __SIZEOF_POINTER__ __CHAR_BIT__
 """
 # Neither defines these.
-_NEITHER_TEXT = (
-    "__aarch64__ __INTEL_COMPILER __CUDA__ __NVCOMPILER __CUDACC_RTC__ __HIP_DEVICE_COMPILE__"
-)
+_NEITHER_TEXT = """
+__aarch64__ __clang__ __INTEL_COMPILER __CUDA__ __NVCOMPILER __CUDACC_RTC__
+__HIP_DEVICE_COMPILE__
+"""
 _ALIKE = NOBODYS_MACROS | frozenset(f"{_ALIKE_TEXT} {_NEITHER_TEXT}".split())
 # True of every nvcc that knows C++17, which is 11.0 and later, and of the emulator's headers.
 _NOT_OLD = re.compile(

@@ -307,10 +307,11 @@ class _Lexer:
         return token
 
 
-# Neither nvcc nor g++ defines these, which are other compilers', other systems' and editors'.
+# nvcc on Linux defines none of these, nor does a host compiler of its: they are other compilers',
+# other systems' and editors'.
 _NOBODYS_TEXT = """
-_MSC_VER _WIN32 _WIN64 __MINGW32__ __CYGWIN__ __APPLE__ __clang__ __HIP__ __HIPCC__
-__HIP_PLATFORM_AMD__ __INTELLISENSE__
+_MSC_VER _WIN32 _WIN64 __MINGW32__ __CYGWIN__ __APPLE__ __HIP__ __HIPCC__ __HIP_PLATFORM_AMD__
+__INTELLISENSE__
 """
 NOBODYS_MACROS = frozenset(_NOBODYS_TEXT.split())
 _DEFINED = re.compile(r"defined (?:\( )?(\w+)(?: \))?")

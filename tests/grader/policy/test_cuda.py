@@ -200,6 +200,7 @@ evades(
 evades("redefined_in_elif", "preprocessor", "#ifdef _WIN32\n#elif 1\n#define if while\n#endif")
 evades("other_system_defined", "preprocessor", "#define _WIN32\n#ifdef _WIN32\n#endif")
 evades("either_system", "include", "#if defined(_WIN32) || 1\n#include <dlfcn.h>\n#endif")
+evades("host_compiler", "include", "#ifdef __clang__\n#include <dlfcn.h>\n#endif")
 evades("no_other_system", "include", "#ifndef _WIN32\n#include <dlfcn.h>\n#endif")
 evades("compiler_undefined", "preprocessor", "#undef __CUDACC__\n#ifndef __CUDACC__\n#endif")
 evades("redefined_later", "preprocessor", "#ifdef __INTELLISENSE__\n#endif\n#define if while")
