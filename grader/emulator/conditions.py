@@ -21,7 +21,7 @@ from itertools import accumulate
 
 from . import unsupported
 from .edits import Edit, apply
-from .lexer import Directive
+from .lexer import NOBODYS_MACROS, Directive
 from .tokens import Source, opening, read
 
 _TESTS = frozenset({"if", "ifdef", "ifndef", "elif", "elifdef", "elifndef"})
@@ -43,17 +43,18 @@ _ALIKE_TEXT = """
 __CUDACC__ __NVCC__ __cplusplus __linux__ __linux __unix__ __x86_64__ __GNUC__ __LP64__
 __FILE__ __LINE__ __func__ __FUNCTION__ __BYTE_ORDER__ __SIZEOF_POINTER__ __CHAR_BIT__
 """
-# Neither defines these, which are other compilers' and other systems'.
+# Neither defines these.
 _NEITHER_TEXT = """
-_MSC_VER _WIN32 _WIN64 __MINGW32__ __CYGWIN__ __APPLE__ __aarch64__ __clang__ __INTEL_COMPILER
-__CUDA__ __NVCOMPILER __CUDACC_RTC__ __HIP__ __HIPCC__ __HIP_PLATFORM_AMD__
-__HIP_DEVICE_COMPILE__ __INTELLISENSE__
+__aarch64__ __clang__ __INTEL_COMPILER __CUDA__ __NVCOMPILER __CUDACC_RTC__
+__HIP_DEVICE_COMPILE__
 """
-_ALIKE = frozenset((_ALIKE_TEXT + _NEITHER_TEXT).split())
+_ALIKE = NOBODYS_MACROS | frozenset(f"{_ALIKE_TEXT} {_NEITHER_TEXT}".split())
 # True of every nvcc that knows C++17, which is 11.0 and later, and of the emulator's headers.
 _NOT_OLD = re.compile(
     r"(?:^|(?<=[(&|] ))(?:(?:CUDA|CUDART)_VERSION > ?= (?:\d{1,4}|10\d{3}|11000)"
-    r"|__CUDACC_VER_MAJOR__ > ?= (?:\d|1[01]))(?=$| [)&|])"
+    r"|__CUDACC_VER_MAJOR__ > ?= (?:\d|1[01])|(?:defined (?:\( )?)?__has_include(?: \))?"
+    r"|__has_include \( < (?:cuda_runtime|cuda_[bf][fp]16|cuda_pipeline|cooperative_groups|mma)"
+    r" \. h > \))(?=$| [)&|])"
 )
 _DEFINED = re.compile(r"defined (?:\( )?(\w+) (?:\) )?")
 MOST_CHARACTERS = 200  # of a macro's name
@@ -297,12 +298,32 @@ def _is_alike(directive: Directive) -> bool:
 
     `!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 600` stands around what old GPUs lack.
     """
-    words = " ".join(token.text for token in directive.tokens)
+    answers = _answers(directive)
+    return answers in ((True, True), (False, False))
+
+
+def for_device_alone(directives: Sequence[Directive]) -> Iterator[tuple[int, int]]:
+    """The ranges of a file's tokens that nvcc's pass for the host doesn't read."""
+    open_at: list[int | None] = []  # of each open conditional: where such a range began
+    for each in directives:
+        if each.name in ("if", "ifdef", "ifndef"):
+            open_at.append(each.before if _answers(each) == (False, True) else None)
+        elif open_at and each.name.startswith(("el", "endif")):
+            if (begin := open_at.pop()) is not None:
+                yield begin, each.before
+            if each.name != "endif":
+                open_at.append(None)
+
+
+def _answers(directive: Directive) -> tuple[bool, bool] | None:
+    """A condition's answers in host code and in device code; None where others decide it too."""
+    meaning = {"if": "", "elif": "", "ifdef": "defined ", "ifndef": "! defined "}
+    words = meaning.get(directive.name, "") + " ".join(token.text for token in directive.tokens)
     words = re.sub(r"(?<=[<>!=]) =", "=", words.replace("& &", "&&").replace("| |", "||"))
     joint = "||" if "||" in words else "&&"
     parts = [_PART.fullmatch(part.strip()) for part in words.split(joint)]
-    if directive.name not in ("if", "elif") or not all(parts):
-        return False
+    if directive.name not in meaning or not all(parts):
+        return None
 
     def answer(value: int | None) -> bool:
         holds = (
@@ -314,7 +335,7 @@ def _is_alike(directive: Directive) -> bool:
         )
         return any(holds) if joint == "||" else all(holds)
 
-    return answer(None) == answer(_OF_DEVICE)
+    return answer(None), answer(_OF_DEVICE)
 
 
 def _deciding_nothing(

@@ -307,19 +307,30 @@ class _Lexer:
         return token
 
 
+# nvcc on Linux defines none of these, nor does a host compiler of its: they are other compilers',
+# other systems' and editors'.
+_NOBODYS_TEXT = """
+_MSC_VER _WIN32 _WIN64 __MINGW32__ __CYGWIN__ __APPLE__ __HIP__ __HIPCC__ __HIP_PLATFORM_AMD__
+__INTELLISENSE__
+"""
+NOBODYS_MACROS = frozenset(_NOBODYS_TEXT.split())
+_DEFINED = re.compile(r"defined (?:\( )?(\w+)(?: \))?")
+
+
 class _Skipping:
-    """Whether the preprocessor skips: behind `#if 0`, up to its #else, #elif or #endif."""
+    """Whether the preprocessor skips: behind a condition that is never true, up to its #else, #elif
+    or #endif. Such a condition is 0, or asks for an editor or another compiler.
+    """
 
     def __init__(self) -> None:
         self.now = False
         self.depth = 0  # of conditionals inside the skipped group
-        self.open: list[bool] = []
 
     def meet(self, name: str, tokens: list[Token]) -> None:
         """Note one directive."""
         opens = name in ("if", "ifdef", "ifndef")
         if not self.now:
-            self.now = name == "if" and [token.text for token in tokens] == ["0"]
+            self.now = opens and _is_never_true(name, [token.text for token in tokens])
             return
         if opens:
             self.depth += 1
@@ -327,3 +338,14 @@ class _Skipping:
             self.depth -= 1
         elif not self.depth and name in ("endif", "else", "elif", "elifdef", "elifndef"):
             self.now = False
+
+
+def _is_never_true(name: str, words: list[str]) -> bool:
+    if name == "ifndef":
+        return words in (["__CUDACC__"], ["__NVCC__"])
+    if name == "ifdef":
+        return len(words) == 1 and words[0] in NOBODYS_MACROS
+    if words == ["0"]:
+        return True
+    asked = [_DEFINED.fullmatch(part) for part in " ".join(words).split(" | | ")]
+    return all(each is not None and each[1] in NOBODYS_MACROS for each in asked)

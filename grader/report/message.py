@@ -287,9 +287,10 @@ def _advice(pattern: str, hint: str) -> str:
 
 
 def _capital(text: str) -> str:
-    """A capital, unless the first word is code (`out[0]`, `x_ptr`, `rms.py`): then as it is."""
+    """A capital, unless the first word is code (`out[0]`, `x_ptr`, `cudaFree`): then as it is."""
     first = text.split(" ", 1)[0].rstrip(",.:;?!")
-    return text[:1].upper() + text[1:] if first.isalpha() and first not in _CODE_WORDS else text
+    is_word = first.isalpha() and first.islower() and first not in _CODE_WORDS
+    return text[:1].upper() + text[1:] if is_word else text
 
 
 # Names of arguments that are also plain letters: "out holds nan" must not become "Out holds nan".

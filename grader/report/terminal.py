@@ -161,7 +161,8 @@ def _one_case(name: str, part: PartEvidence, case: str, console: Console) -> Non
     """The line for a case that passed or wasn't decided; a failure speaks for itself."""
     if part.status.is_failure or part.status is Status.grader_error:
         return
-    note = f" ({one_line(part.reason)})" if part.reason else ""
+    reason = one_line(part.reason).rstrip(".")
+    note = f" ({reason})" if reason else ""
     words = f"{name}: {part.status.headline} for {case_in_words(one_line(case))}{note}."
     _print(console, words, _STYLES[summary.tone(part.status)])
 

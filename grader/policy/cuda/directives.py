@@ -12,7 +12,6 @@ from grader.emulator.lexer import Directive, Lexed, Token
 from grader.policy.cuda.names import (
     CUDA_STANDARD,
     DIRECTIVES,
-    EDITORS,
     HEADERS,
     LIBRARY_HEADER,
     NOT_TO_REDEFINE,
@@ -28,14 +27,13 @@ Report = Callable[[str, Token, str], None]  # rule, place, message
 
 def check_directives(lexed: Lexed, report: Report) -> None:
     """Every violation in the file's preprocessor lines."""
-    for each, for_editors in _with_editors(lexed.directives):
+    for each in lexed.directives:
         if each.name == "include":
             _include(each, lexed, report)
         elif each.name == "pragma":
             _pragma(" ".join(token.text for token in each.tokens), each.at, report)
         elif each.name in ("define", "undef"):
-            if not for_editors:
-                _define(each, report)
+            _define(each, report)
         elif each.name in ("if", "elif"):
             _probes(each, report)
         elif each.name and each.name not in DIRECTIVES:
@@ -99,27 +97,6 @@ class Quoting:
             return ""
         given = texts[begin:] if texts[1:2] == ["("] else []
         return " ".join(takewhile(lambda word: word not in self.replaced, given))
-
-
-def _with_editors(directives: Iterable[Directive]) -> Iterator[tuple[Directive, bool]]:
-    """Each directive, and whether only editors read it: `#ifdef __INTELLISENSE__`."""
-    depth, editors = 0, 0  # open conditionals; the depth at which an editor's began
-    for each in directives:
-        if each.name in ("if", "ifdef", "ifndef"):
-            depth += 1
-            if not editors and _asks_for_editor(each):
-                editors = depth
-        elif each.name == "endif" or (each.name.startswith("el") and editors == depth):
-            if editors == depth:
-                editors = 0
-            depth -= each.name == "endif"
-        yield each, bool(editors)
-
-
-def _asks_for_editor(each: Directive) -> bool:
-    words = [token.text for token in each.tokens]
-    asked = words in (["defined", "(", EDITORS, ")"], ["defined", EDITORS])
-    return (each.name == "ifdef" and words == [EDITORS]) or (each.name == "if" and asked)
 
 
 def _include(each: Directive, lexed: Lexed, report: Report) -> None:

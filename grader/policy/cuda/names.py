@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from grader.emulator.lexer import NOBODYS_MACROS
+
 # --- headers --------------------------------------------------------------------------------------
 
 _C = (
@@ -11,12 +13,13 @@ _C = (
     "stdlib string time"
 )
 _CPP = (
-    "algorithm any array atomic bit bitset cassert cctype cerrno cfloat charconv chrono cinttypes "
-    "climits cmath complex concepts cstdarg cstddef cstdint cstdio cstdlib cstring ctime deque "
-    "exception functional initializer_list iomanip ios iostream istream iterator limits list map "
-    "memory mutex new numbers numeric optional ostream queue random ranges ratio set span sstream "
-    "stack stdexcept string string_view system_error tuple type_traits typeinfo unordered_map "
-    "unordered_set utility variant vector"
+    "algorithm any array atomic bit bitset cassert cctype cerrno cfenv cfloat charconv chrono "
+    "cinttypes climits cmath compare complex concepts cstdarg cstddef cstdint cstdio cstdlib "
+    "cstring ctime cwchar deque exception format forward_list functional initializer_list iomanip "
+    "ios iosfwd iostream istream iterator limits list locale map memory mutex new numbers numeric "
+    "optional ostream queue random ranges ratio regex set shared_mutex source_location span "
+    "sstream stack stdexcept streambuf string string_view system_error tuple type_traits "
+    "typeindex typeinfo unordered_map unordered_set utility valarray variant vector version"
 )
 _CUDA = (
     "builtin_types channel_descriptor cooperative_groups cuComplex cuda cuda_awbarrier cuda_bf16 "
@@ -146,9 +149,9 @@ _KEYWORDS = (
     "__syncthreads __syncwarp __attribute__ __attribute __asm__ __asm __volatile__ __extension__ "
     "__typeof__ __declspec threadIdx blockIdx blockDim gridDim warpSize "
     "__CUDACC__ __CUDA_ARCH__ __NVCC__ __GNUC__ __cplusplus __LINE__ __FILE__ __COUNTER__ "
-    "__INTELLISENSE__ __has_include _Pragma"
+    "__has_include _Pragma"
 )
-NOT_TO_REDEFINE = frozenset(_KEYWORDS.split())
+NOT_TO_REDEFINE = NOBODYS_MACROS | frozenset(_KEYWORDS.split())
 
 # --- attributes and pragmas -----------------------------------------------------------------------
 
@@ -156,16 +159,16 @@ _ATTRIBUTES = (
     "aligned align always_inline assume assume_aligned carries_dependency cold const deprecated "
     "device fallthrough flatten format global grid_constant host hot launch_bounds likely malloc "
     "managed may_alias maybe_unused no_unique_address nodiscard noinline nonnull noreturn nothrow "
-    "packed pure restrict returns_nonnull shared unlikely unused vector_size warn_unused_result"
+    "packed pure restrict returns_nonnull shared unlikely unused used vector_size visibility "
+    "warn_unused_result"
 )
 ATTRIBUTES = frozenset(_ATTRIBUTES.split())
 _PRAGMA = (
     r"(unroll|nounroll|once|pack|region|endregion|mark|message|warning|STDC|fp_contract"
-    r"|nv_\w+|diag_\w+|(GCC|clang) (diagnostic|unroll|ivdep|loop|warning))\b"
+    r"|omp|hd_warning_disable|nv_\w+|diag_\w+|(GCC|clang) (diagnostic|unroll|ivdep|loop|warning))\b"
 )
 PRAGMA = re.compile(_PRAGMA)
 _DIRECTIVES = (
     "define undef include if ifdef ifndef elif elifdef elifndef else endif pragma error warning"
 )
 DIRECTIVES = frozenset(_DIRECTIVES.split())
-EDITORS = "__INTELLISENSE__"  # defined in an editor, never in a build

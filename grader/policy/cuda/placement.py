@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from grader.emulator.conditions import for_device_alone
 from grader.emulator.lexer import Lexed, Token
 from grader.policy.cuda.directives import Report, reaching
 from grader.policy.cuda.names import ASSEMBLY, DEVICE, HOST, NOT_TO_DEFINE
@@ -32,13 +33,17 @@ def check_placement(lexed: Lexed, report: Report) -> None:
     words = _words_for_assembly(lexed, report)
     startup = _Startup(report)
     sure = is_sure(lexed.tokens, lexed.directives)
+    for_device = list(for_device_alone(lexed.directives))
     for each in walk(lexed.tokens, specifiers(lexed.directives)):
         if isinstance(each, Statement):
             if each.opens is not None:
                 _check_definition(each, each.opens, report)
             startup.read(each)
         elif each.token.kind == "name" and each.token.text in words:
-            _check_assembly(each, sure, report)
+            for_device_pass = each.is_statement_for_both and any(
+                a <= each.index < b for a, b in for_device
+            )
+            _check_assembly(each, sure, for_device_pass, report)
             _check_text(lexed.tokens, each.index, report)
 
 
@@ -55,14 +60,14 @@ def _words_for_assembly(lexed: Lexed, report: Report) -> frozenset[str]:
     return frozenset(reaching(ASSEMBLY, bodies))
 
 
-def _check_assembly(place: Place, sure: bool, report: Report) -> None:
+def _check_assembly(place: Place, sure: bool, for_device: bool, report: Report) -> None:
     if not sure:
         message = (
             "assembly in a file whose braces differ between the branches of an #if, or stand "
             "alone in a macro: where it stands can't be told"
         )
         report("assembly", place.token, message)
-    elif not place.is_device_statement:
+    elif not (place.is_device_statement or for_device):
         message = (
             f"{place.token.text} stands outside of a function that runs on the device alone, or "
             "names a symbol"

@@ -38,6 +38,7 @@ class Scope:
     kind: str  # namespace | class | function | block | value
     name: str = ""  # of a class or function
     on_device: bool = False  # runs on the device alone
+    on_both: bool = False  # is for the device and for the host
     head: list[Token] = field(default_factory=list)
     depth: int = 0  # open parentheses and square brackets in the head
     holds_lambda: bool = False  # the head calls or passes a lambda
@@ -58,15 +59,17 @@ class Place:
     @property
     def is_device_statement(self) -> bool:
         """Whether it begins a statement of a function that runs on the device alone."""
-        return self._function_on_device() and self._begins_statement()
+        return self._function().on_device and self._begins_statement()
 
-    def _function_on_device(self) -> bool:
-        for scope in reversed(self.scopes):
-            if scope.kind == "function":
-                return scope.on_device
-            if scope.kind in ("class", "namespace"):
-                return False
-        return False
+    @property
+    def is_statement_for_both(self) -> bool:
+        """Whether it begins a statement of a function for the device and the host."""
+        return self._function().on_both and self._begins_statement()
+
+    def _function(self) -> Scope:
+        """The innermost function, or a class or namespace in it."""
+        kinds = ("function", "class", "namespace")
+        return next((each for each in reversed(self.scopes) if each.kind in kinds), self.scopes[0])
 
     def _begins_statement(self) -> bool:
         head = self.scope.head
@@ -174,7 +177,8 @@ def _opened(scope: Scope, stack: Sequence[Scope], macros: Mapping[str, frozenset
     if _has_parameters(outside):
         words = words.union(*(macros.get(word, ()) for word in words))
         on_device = GLOBAL in words or (DEVICE in words and HOST not in words)
-        return Scope("function", _function_name(outside), on_device)
+        on_both = {DEVICE, HOST} <= words
+        return Scope("function", _function_name(outside), on_device, on_both)
     return Scope("value")
 
 

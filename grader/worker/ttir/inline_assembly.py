@@ -48,7 +48,8 @@ def _assembly(op: Op) -> Run:
     if _OF_GRIDS.fullmatch(text) and kinds == ["i32"]:
         nothing = np.zeros((1, *op.types[0].shape), np.int32)
         return defined(op, lambda _: nothing)
-    given = op.attributes.get("constraints"), op.attributes.get("packed_element"), set(kinds)
+    constraints = str(op.attributes.get("constraints")).replace(" ", "")
+    given = constraints, op.attributes.get("packed_element"), set(kinds)
     if len(op.types) != 1 or given != (",".join(["=f", *"f" * (len(kinds) - 1)]), 1, {"f32"}):
         raise _lacking(text)
     known, targets, steps = {f"${number}" for number in range(1, len(kinds))}, {"$0"}, []

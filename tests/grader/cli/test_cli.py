@@ -449,6 +449,9 @@ def test_a_case_that_passes_says_so(capsys, wrong, monkeypatch):
     assert ran.code == 0
     assert ran.out == "silu/triton: passed for n=5, float32.\n"
     assert str(asked[0]) == "n=5 dtype=float32 seed=9"
+    part = PartEvidence("float32", "case", Status.not_measured, 1, reason="needs a GPU.")
+    ran = call(capsys, "check", "silu", "--submission", wrong, "--case", "n=5 seed=9")
+    assert "not measured here for n=5, float32 (needs a GPU)." in " ".join(ran.out.split())
 
 
 def test_a_check_judges_memory_and_speed_as_a_grade_does_and_ends_with_1(

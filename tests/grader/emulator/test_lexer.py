@@ -26,6 +26,12 @@ DIFFERENCES = {
     "only 0 by itself is off": ("#if 0 /**/ + 1\na\n#endif", ["a"]),
     "a splice may stand in front of what is off": ("#if \\\n0\na\n#endif\nb", ["b"]),
     "#elifdef ends what is off": ("#if 0\na\n#elifdef B\nb\n#endif", ["b"]),
+    "another system's code is off": (
+        "#if defined(_WIN32) || defined __APPLE__\na\n#endif\nb",
+        ["b"],
+    ),
+    "an editor's code is off": ("#ifndef __CUDACC__\na\n#else\nb\n#endif", ["b"]),
+    "a system that may be this one isn't": ("#if defined(_WIN32) || A\na\n#endif", ["a"]),
     "a comment may stand behind #": ("# /* */ define A a\nb", ["b"]),
     "a raw string keeps its spliced lines": ('R"(\\\n)" a', ['"\\\n"', "a"]),
     "an unclosed quote takes its line": ("don't a\nb", ["don", "'t a", "b"]),

@@ -82,6 +82,17 @@ evades("asm_in_host", "assembly", 'void f() { asm volatile("syscall"); }')
 evades("asm_underscored", "assembly", 'void f() { __asm__ __volatile__("syscall"); }')
 evades("asm_short", "assembly", 'void f() { __asm("syscall"); }')
 evades("asm_in_both", "assembly", '__host__ __device__ void f() { asm("nop"); }')
+evades(
+    "asm_in_both_behind_else",
+    "assembly",
+    '__host__ __device__ void f() {\n#ifdef __CUDA_ARCH__\n#else\n asm("nop");\n#endif\n}',
+)
+evades(
+    "asm_in_both_if_or",
+    "assembly",
+    '__host__ __device__ void f() {\n#if defined(__CUDA_ARCH__) || 1\n asm("nop");\n#endif\n}',
+)
+evades("asm_in_file_of_device", "assembly", '#ifdef __CUDA_ARCH__\nasm(".globl main");\n#endif')
 evades("asm_label", "assembly", 'extern "C" int innocent(const char*) asm("fork");')
 evades("asm_label_in_kernel", "assembly", '__device__ void f() { int g(int) asm("fork"); }')
 evades("asm_register", "assembly", 'void f() { register long a asm("rax") = 60; }')
@@ -186,6 +197,12 @@ evades("instruction", "reserved", "void f(float* p) { __builtin_ia32_lfence(); }
 evades(
     "redefined_in_else", "preprocessor", "#ifdef __INTELLISENSE__\n#else\n#define if while\n#endif"
 )
+evades("redefined_in_elif", "preprocessor", "#ifdef _WIN32\n#elif 1\n#define if while\n#endif")
+evades("other_system_defined", "preprocessor", "#define _WIN32\n#ifdef _WIN32\n#endif")
+evades("either_system", "include", "#if defined(_WIN32) || 1\n#include <dlfcn.h>\n#endif")
+evades("host_compiler", "include", "#ifdef __clang__\n#include <dlfcn.h>\n#endif")
+evades("no_other_system", "include", "#ifndef _WIN32\n#include <dlfcn.h>\n#endif")
+evades("compiler_undefined", "preprocessor", "#undef __CUDACC__\n#ifndef __CUDACC__\n#endif")
 evades("redefined_later", "preprocessor", "#ifdef __INTELLISENSE__\n#endif\n#define if while")
 evades("editor_defined", "preprocessor", "#define __INTELLISENSE__")
 evades("paste", "preprocessor", '#define GO sys##tem\nvoid f() { GO("id"); }')
@@ -390,11 +407,16 @@ HONEST = {
     "ptx_in_lambda": '__global__ void k() { auto f = [&](int i) { asm("nop;"); }; f(0); }',
     "ptx_with_bounds": '__global__ void __launch_bounds__(256, 2) k() { { asm("nop;"); } }',
     "ptx_with_if": '__device__ void f() {\n#if __CUDA_ARCH__ >= 800\n    asm("nop;");\n#endif\n}',
+    "ptx_in_both": '__host__ __device__ float f(float x) {\n#ifdef __CUDA_ARCH__\n    float y;\n'
+    '    asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));\n    return y;\n#else\n'
+    "    return exp2f(x);\n#endif\n}\n__host__ __device__ void g() {\n"
+    '#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800\n    asm("nop;");\n#endif\n}',
     "ptx_behind_a_specifier": "#define INLINE __device__ __forceinline__\n#define FAST INLINE\n"
     'FAST void f() { asm("nop;"); }',
     "derived": "struct A { A() {} };\nstruct B : A { int n; };\nclass C;\nstruct A;\n"
     "template <typename T> struct D : A { };\nB* none = nullptr;",
     "headers": "#include <cstdio>\n#include <algorithm>\n#include <cuda_fp16.h>\n"
+    "#include <iosfwd>\n#include <source_location>\n"
     "#include <cooperative_groups/reduce.h>\n#include <cuda/std/limits>\n#include <cuda/barrier>\n"
     '#include "cuda_bf16.h"\n#  include<math.h>  // maths',
     "pinned_in_place": "void f(float* h, size_t n) {\n    static float* pinned = nullptr;\n"
@@ -433,8 +455,15 @@ HONEST = {
     "pragma_of": "#define PRAGMA(x) _Pragma(#x)\n#define UNROLL(n) PRAGMA(unroll n)\n"
     "#define ALL(...) PRAGMA(__VA_ARGS__)\n__global__ void k() {\n"
     "    UNROLL(4)\n    for (int i = 0; i < 4; ++i) {}\n    ALL(unroll)\n    for (;;) {}\n}",
-    "pragmas": "#pragma once\n#pragma nv_diag_suppress 177\n#pragma GCC diagnostic push",
+    "pragmas": "#pragma once\n#pragma nv_diag_suppress 177\n#pragma GCC diagnostic push\n"
+    "#pragma hd_warning_disable\nvoid f(int n) {\n#pragma omp parallel for\n"
+    "    for (int i = 0; i < n; ++i) {}\n}",
     "editor": "#ifdef __INTELLISENSE__\n#define __syncthreads()\n#define __global__\n#endif",
+    "editor_without_nvcc": "#ifndef __CUDACC__\n#define __CUDACC__\n#define __global__\n#endif",
+    "other_systems": "#if defined(_WIN32) || defined(_MSC_VER)\n#include <windows.h>\n"
+    "#define EXPORT __declspec(dllexport)\n#else\n"
+    '#define EXPORT __attribute__((visibility("default")))\n#endif\n'
+    "#ifdef __HIPCC__\n#include <hip/hip_runtime.h>\n#endif\nEXPORT void f();",
     "guarded": "#ifndef TILE\n#define TILE 32\n#endif\n#undef OTHER",
     "globals": "#include <cmath>\nconst float ALPHA = std::sqrt(2.0f / 3.14159f);\n"
     "static cudaStream_t stream = nullptr;\n__device__ int counter = 0;\n"

@@ -196,6 +196,8 @@ def test_a_part_without_a_failure_says_its_reason():
     assert part_text("rmsnorm", "triton", part) == (
         "rmsnorm/triton: not measured here. bfloat16 dot."
     )
+    named = replace(part, reason="cudaFree is called twice")
+    assert part_text("rmsnorm", "triton", named).endswith(" cudaFree is called twice.")
     passed = PartEvidence("float16", "ragged", Status.passed)
     assert part_text("rmsnorm", "triton", passed) == ""
 

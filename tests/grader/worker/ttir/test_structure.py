@@ -126,7 +126,7 @@ def _arithmetic(x, y, n):
             fma.rn.ftz.f32 u, t, $2, 0fBF800000;
             mov.f32 $0, u;
         }""",
-        "=f,f,f", [a, v], tl.float32, True, 1,
+        "=f, f, f", [a, v], tl.float32, True, 1,
     )  # fmt: skip
     tl.store(y + i, a, mask=i < n)
     b = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [v], tl.float32, True, 1)
