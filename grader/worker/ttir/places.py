@@ -169,6 +169,7 @@ class Elements:
         self.tell("load", parts)
         value: np.ndarray = np.full((1,) * (len(self.block) + 1), padding, computed(self.kind))
         for each in parts:
+            each.buffer.was_read = True
             here = from_bits(each.reading(stored(self.kind)), self.kind)
             value = here if each.chosen is None else np.where(each.chosen, here, value)
         return value
