@@ -17,7 +17,7 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 
 from grader.spec.course_file import FILE, CourseFile, Part, in_order, names_mistakes
@@ -126,9 +126,6 @@ class Course:
         return self._part("handout")
 
 
-kept = cache(Course)  # one whose files a process reads once
-
-
 def _read(path: Path) -> tuple[Document, CourseFile]:
     if not path.is_file():
         return Document(path.name, {}, {}), CourseFile()
@@ -198,4 +195,4 @@ def load_all(folder: Path | None = None) -> dict[str, Exercise]:
 
     Raises SpecError with the mistakes of all files, and the exercises of those that are right.
     """
-    return dict(kept(HOME).exercises) if folder is None else load_folder(folder)
+    return Course(HOME).exercises if folder is None else load_folder(folder)

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from unittest import mock
 
 import pytest
 
@@ -21,17 +20,11 @@ from grader.spec.exercise import HOME
 from tests.support import warm_python
 
 
-def _course(root: Path, given: Path | None = None) -> Course:
-    """A course; this project's own one, whose files stay as they are, is read once."""
-    return courses.kept(HOME) if (root, given) == (HOME, None) else Course(root, given)
-
-
 def call(capsys: pytest.CaptureFixture[str], *words: object) -> SimpleNamespace:
     """Run `grader WORDS`; its exit status, output and error output: `code`, `out`, `err`."""
     argv, sys.argv = sys.argv, ["grader", *map(str, words)]
     try:
-        with mock.patch.object(courses, "Course", _course):
-            app.main()
+        app.main()
         code: str | int = 0
     except SystemExit as ended:
         code = ended.code or 0

@@ -30,7 +30,6 @@ import yaml
 
 from grader.mistakes import Mistake
 from grader.spec import Course, SpecError
-from grader.spec.course import kept
 from grader.spec.document import parsed
 from grader.spec.exercise import HOME, REFERENCE
 from grader.spec.values import hint
@@ -131,7 +130,7 @@ def load(
 
     Those of the default course where none is given.
     """
-    course = course or kept(HOME)
+    course = course or Course(HOME)
     folder = course.wrong if kind == "wrong" else course.honest
     return [
         submission

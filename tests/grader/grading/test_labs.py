@@ -171,7 +171,7 @@ def test_nvcc_gets_the_flags_and_the_signature_of_each_entry(monkeypatch):
 
 def test_nvcc_is_called_with_the_flags(tmp_path, monkeypatch):
     calls = []
-    monkeypatch.setattr(nvcc, "_run", lambda line, folder: calls.append(line))
+    monkeypatch.setattr(nvcc, "run", lambda line, folder: calls.append(line))
     monkeypatch.setattr(nvcc, "_refusals", lambda done, source: ())
     (tmp_path / "a.cu").write_text("")
     nvcc.check("nvcc", tmp_path / "a.cu", tmp_path, "sm_90", ("-maxrregcount=64",))

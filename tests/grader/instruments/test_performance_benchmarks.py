@@ -91,7 +91,7 @@ def test_a_group_has_the_student_the_solution_torch_and_torch_compile():
     kernels = ("student", "reference", "torch", "torch.compile")
     assert every == [f"softmax-triton-{kernel}" for kernel in kernels]
     # Where the solutions aren't, as with students, there is none to time.
-    softmax = EXERCISES["softmax"].model_copy(deep=True)
+    softmax = EXERCISES["softmax"].model_copy()
     softmax.belongs_to(ROOT / "nowhere")
     task = Task(softmax, softmax.variants["triton"])
     assert target.kernels_of(task) == ["student", "torch", "torch.compile"]
