@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from grader.cases.case import fixed_case
-from grader.executors.cuda import cuda_build, native_planner, native_runner
-from grader.executors.triton import triton_runner
+from grader.executors import planned_runner
+from grader.executors.cuda import cuda_build, native_planner
 from grader.grading.session import Options, Session
 from grader.sandbox import Sandbox
 from grader.spec import load_all
@@ -86,8 +86,7 @@ def queues(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Sets how many runners there are side by side: at first one after the other."""
 
     def put(count: int) -> None:
-        for module in (native_runner, triton_runner):
-            monkeypatch.setattr(module, "QUEUES", count)
+        monkeypatch.setattr(planned_runner, "QUEUES", count)
 
     put(1)
     return put
