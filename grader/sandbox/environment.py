@@ -13,15 +13,13 @@ def environment_of(
 ) -> dict[str, str]:
     """The variables, of which HOME and TMPDIR lead to the scratch folder.
 
-    So do those of kernels that torch.compile makes, unless another folder is given for these.
+    What torch.compile makes is kept in the folder `kernels`, if there is one.
     """
-    kernels = kernels or scratch
     environment = {
         "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
         "HOME": str(scratch),
         "TMPDIR": str(scratch),
-        "TRITON_CACHE_DIR": str(kernels / "triton"),
-        "TORCHINDUCTOR_CACHE_DIR": str(kernels / "inductor"),
+        "TRITON_CACHE_DIR": str((kernels or scratch) / "triton"),
         "USER": "worker",  # the user may have no entry inside from which to look up the name
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": "1",
@@ -32,6 +30,8 @@ def environment_of(
         # Triton 3.9 requires a choice; earlier releases always fused multiply and add.
         "TRITON_DEFAULT_FP_FUSION": "1",
     }
+    if kernels is not None:
+        environment["TORCHINDUCTOR_CACHE_DIR"] = str(kernels / "inductor")
     if device != "cuda":
         environment["CUDA_VISIBLE_DEVICES"] = ""
     else:

@@ -194,12 +194,15 @@ def loads(sandbox: Sandbox, path: Path) -> bool:
 
 
 def test_only_baselines_have_the_folder_of_kept_kernels(tmp_path):
+    """A planner that imports torch's compiler makes a folder of its own for it."""
     scratch, kernels = tmp_path / "scratch", tmp_path / "kernels"
-    names = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
-    for given, folder in (((), scratch), ((kernels,), kernels)):
-        environment = environment_of("cuda", scratch, *given)
-        assert all(Path(environment[name]).parent == folder for name in names)
-        assert environment["HOME"] == str(scratch)
+    own = environment_of("cuda", scratch)
+    kept = environment_of("cuda", scratch, kernels)
+    assert {own["HOME"], kept["HOME"]} == {str(scratch)}
+    assert own["TRITON_CACHE_DIR"] == str(scratch / "triton")
+    assert "TORCHINDUCTOR_CACHE_DIR" not in own
+    assert kept["TRITON_CACHE_DIR"] == str(kernels / "triton")
+    assert kept["TORCHINDUCTOR_CACHE_DIR"] == str(kernels / "inductor")
 
 
 @pytest.mark.parametrize("uses_cache", [True, False])

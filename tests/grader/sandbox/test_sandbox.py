@@ -641,7 +641,6 @@ def test_the_environment_is_cleared(start, sandbox, monkeypatch) -> None:
         "MKL_NUM_THREADS",
         "TRITON_CACHE_DIR",
         "TRITON_DEFAULT_FP_FUSION",
-        "TORCHINDUCTOR_CACHE_DIR",
         "TORCHINDUCTOR_COMPILE_THREADS",
     }
 
