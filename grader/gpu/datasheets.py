@@ -71,7 +71,7 @@ class Model:
 
     pattern: str
     rates: Rates
-    capability: int  # 90 for 9.0
+    capability: int  # 90 for 9.0, by NVIDIA's page "CUDA GPU Compute Capability"
     sms: int
     boost_mhz: int
     gb_s: float
