@@ -43,7 +43,7 @@ _ALIKE_TEXT = """
 __CUDACC__ __NVCC__ __cplusplus __linux__ __linux __unix__ __x86_64__ __GNUC__ __LP64__
 __FILE__ __LINE__ __func__ __FUNCTION__ __BYTE_ORDER__ __SIZEOF_POINTER__ __CHAR_BIT__
 """
-# Neither defines these.
+# Neither nvcc nor g++ defines these here.
 _NEITHER_TEXT = """
 __aarch64__ __clang__ __INTEL_COMPILER __CUDA__ __NVCOMPILER __CUDACC_RTC__
 __HIP_DEVICE_COMPILE__

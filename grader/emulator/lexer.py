@@ -307,8 +307,8 @@ class _Lexer:
         return token
 
 
-# nvcc on Linux defines none of these, nor does a host compiler of its: they are other compilers',
-# other systems' and editors'.
+# Neither nvcc on Linux nor its host compilers define these. Other compilers, other systems and
+# editors do.
 _NOBODYS_TEXT = """
 _MSC_VER _WIN32 _WIN64 __MINGW32__ __CYGWIN__ __APPLE__ __HIP__ __HIPCC__ __HIP_PLATFORM_AMD__
 __INTELLISENSE__

@@ -1,4 +1,4 @@
-"""What the runners by plan have in common, of Triton without a GPU and of the emulator."""
+"""The base of the two runners by plan: Triton's without a GPU, and the emulator's."""
 
 from __future__ import annotations
 

@@ -105,9 +105,9 @@ class _Required:
 class _Candidate:
     """The submission's kernel. Its times are multiplied by `longer`, from the grader's clock.
 
-    `longer` is from medians, which don't show that fewer than half of the replays are forged. Those
-    would widen the interval, whose better end counts. So none is shorter than by the grader's
-    clock, less `allowed`.
+    `longer` is from medians, which don't show that fewer than half of the replays are forged.
+    Forged times would widen the interval, whose better end counts. So no replay counts with less
+    than its time by the grader's clock, less `allowed`.
     """
 
     replays: Replays

@@ -9,8 +9,8 @@ Device code can reach all buffer sets, so a call could do the work of later ones
 some sets are decoys, drawn anew for each replay: they are prepared like the others, and no call
 uses them. A kernel that works ahead writes to their outputs, which is detected.
 
-A baseline in Python keeps its graph, and its inputs. Capturing calls from Python takes much longer
-than they do, and the GPU would lower its clock meanwhile.
+A baseline in Python keeps its graph, and its inputs. Capturing its calls takes much longer than the
+calls do, and a GPU that is idle before each replay ran small kernels slower.
 
 The worker reports the events' times, and device code may share memory with it. So the grader also
 times each request by its own clock and subtracts the time of a request without calls. The rest has

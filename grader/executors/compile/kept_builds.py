@@ -50,9 +50,9 @@ def kernels_of_baselines() -> Path | None:
     """
     path = folder() / "baselines"
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if len(list((path / "triton").glob("*"))) > MOST_KERNELS:
             remove_tree(str(path))
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
         return None
     return path
