@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grader.executors.compile import kept_builds
 from grader.gpu.devices import has_driver
 from grader.mistakes import Mistake
 from grader.sandbox.background import InThread
@@ -55,6 +54,8 @@ def begin_baselines() -> None:
     """Begin a sandbox of baselines, torch.compile among them; not where there is no GPU."""
     global _baselines
     if _baselines is None and has_driver():
+        from grader.executors.compile import kept_builds  # begin_plans must not wait for it
+
         with contextlib.suppress(SandboxError):
             kernels = kept_builds.kernels_of_baselines()
             sandbox = Sandbox("cuda", Level.limits, kind="inductor", kernels=kernels)

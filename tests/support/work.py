@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-SECONDS = 120  # for what takes less than one, on any machine
+SECONDS = 30  # for what takes less than one, also on a machine with other work
 
 
 def instructions(work: Callable[[], object], most: float = float("inf")) -> int:
