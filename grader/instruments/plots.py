@@ -300,7 +300,6 @@ def _figure(size: tuple[float, float] = _SIZE) -> Iterator[tuple[Any, Any]]:
     """An empty figure of so many inches in our style, and its axes. Raises PlotsMissing."""
     try:
         import matplotlib
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
         raise PlotsMissing(MISSING) from error
@@ -308,18 +307,24 @@ def _figure(size: tuple[float, float] = _SIZE) -> Iterator[tuple[Any, Any]]:
         matplotlib.rcdefaults()  # not what a user's matplotlibrc says
         matplotlib.rcParams.update(_STYLE)
         made = Figure(figsize=size, dpi=_DPI, layout="constrained")
-        FigureCanvasAgg(made)
         yield made, made.subplots()
 
 
 def _save(figure: Any, stem: Path) -> tuple[Path, Path]:
-    """Both files, without the date and the version that would differ."""
+    """Both files, without the date and the version that would differ.
+
+    `savefig` would draw the figure once more for each file.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     stem.parent.mkdir(parents=True, exist_ok=True)
     png, svg = (stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg"))
+    raster = FigureCanvasAgg(figure)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the layout that was found serves both files
-    figure.savefig(png, format="png", metadata={"Software": None})
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    raster.print_png(png, metadata={"Software": None})
+    FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None, "Creator": None})
     return png, svg
 
 

@@ -217,6 +217,12 @@ class Worker:
         if isinstance(answer, Death):
             raise SandboxError(f"a new worker was not ready: {answer.description}\n{answer.log}")
 
+    def begin_to_close(self) -> None:
+        """Have the worker end, without waiting for it; `close` follows."""
+        if self._pidfd is not None:  # unlike a number, it can't refer to another process
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
     def close(self) -> None:
         """End the worker and all its processes."""
         if not self.alive:
@@ -286,10 +292,9 @@ class Worker:
         return _death(cause, status, log, seconds)
 
     def _kill(self) -> None:
+        self.begin_to_close()
         self.alive = False
-        if self._pidfd is not None:  # unlike a number, it can't refer to another process
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        if self._pidfd is not None:
             is_readable(self._pidfd, END_SECONDS)
         processes.end(lambda: self._server.processes_of(self))
 

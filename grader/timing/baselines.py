@@ -52,6 +52,8 @@ class Baselines(contextlib.AbstractContextManager["Baselines"]):
 
     def renew(self) -> None:
         """End all baselines; each is started anew when it is next asked for."""
+        for each in self._kept.values():
+            each.worker.begin_to_close()  # all at once: a process on a GPU takes long to end
         self._kept.clear()
         self._opened.close()
 

@@ -102,7 +102,9 @@ def _of_numbers() -> dict[str, Any]:
         "sym_eq": _equal,
         "is_nested_int": lambda value: _is_symbol(value) and value.node.is_nested_int(),
         "is_symbolic": lambda value: _is_symbol(value) and value.node.is_symbolic(),
-        "has_guarding_hint": lambda value: not _is_symbol(value) or value.node.has_hint(),
+        # Two names of one question, by torch's version.
+        "has_guarding_hint": _has_hint,
+        "has_hint": _has_hint,
         "compute_unbacked_bindings": _nothing_for_no_shapes,
         "free_unbacked_symbols": lambda value: set(),
         "has_free_unbacked_symbols": lambda value: False,
@@ -133,6 +135,10 @@ def _equal(one: Any, other: Any) -> Any:
 
 def _is_symbol(value: Any) -> bool:
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def _has_hint(value: Any) -> bool:
+    return not _is_symbol(value) or value.node.has_hint()
 
 
 def _listed(value: Any) -> list[Any]:
