@@ -320,11 +320,13 @@ def _save(figure: Any, stem: Path) -> tuple[Path, Path]:
 
     stem.parent.mkdir(parents=True, exist_ok=True)
     png, svg = (stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg"))
-    raster = FigureCanvasAgg(figure)
+    # matplotlib's methods of canvases have no types
+    raster: Any = FigureCanvasAgg(figure)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the layout that was found serves both files
     raster.print_png(png, metadata={"Software": None})
-    FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None, "Creator": None})
+    vector: Any = FigureCanvasSVG(figure)
+    vector.print_svg(svg, metadata={"Date": None, "Creator": None})
     return png, svg
 
 
