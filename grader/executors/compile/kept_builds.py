@@ -152,6 +152,7 @@ def _text_of(table: sqlite3.Connection, key: str) -> str | None:
     return text.decode() if len(text) <= _MOST_BYTES and unpacking.eof else None
 
 
+@functools.cache
 def compilers() -> str:
     """A digest of Triton's compilers: its version, and the grader's code around it."""
     return f"{metadata.version('triton')} {code_of('worker/compile')}"
