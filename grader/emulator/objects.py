@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from . import glue, kernel_symbols
+from .assembly import ACCESSES
 from .elf import FUNCTION, INDIRECT_FUNCTION, THREAD_LOCAL, Elf, Section, Symbol
 from .glue import Entry
 
@@ -67,9 +68,8 @@ _Znwm _Znam _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZnwmSt11align_val_t _ZnamSt11align_va
 _ZdlPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPvSt11align_val_t _ZnwmRKSt9nothrow_t
 _ZnamRKSt9nothrow_t _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t
 """
-ALLOWED = frozenset(_PLAIN.split()) | {
-    stem + suffix for stem in _MATHS.split() for suffix in ("", "f", "l")
-}
+_MATHEMATICS = frozenset(stem + suffix for stem in _MATHS.split() for suffix in ("", "f", "l"))
+ALLOWED = frozenset(_PLAIN.split()) | _MATHEMATICS
 # The C++ library's, without files, threads, processes and changes of the streams.
 _LIBRARY = re.compile(r"_Z(?:N[KVRO]*S[absiod]|N[KVRO]*St|St|GV?NSt|T[VTIS]N?S[tabsiod]?|T[VTIS]S)")
 # libgcc's arithmetic that the processor lacks: __popcountdi2, __udivti3, __mulsc3, __extendhfsf2.
@@ -86,6 +86,21 @@ _REFUSED_LIBRARY = re.compile(
     r"|codecvt|dynamic_loader|3pmr|14__basic_file"
 )
 
+# Of these, what device code may call: CUDA has it too, or g++ asks for it where code can't go on.
+# Stores of other functions would be neither watched nor counted.
+_ON_THE_DEVICE_TEXT = """
+abs labs llabs printf puts putchar malloc calloc realloc free clock abort __assert_fail
+fegetround fesetround _Unwind_Resume __gxx_personality_v0 __dso_handle _GLOBAL_OFFSET_TABLE_
+__tls_get_addr __stack_chk_fail __fpclassify __fpclassifyf __isnan __isnanf __isinf __isinff
+__finite __finitef __signbit __signbitf
+_Znwm _Znam _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZnwmSt11align_val_t _ZnamSt11align_val_t
+_ZdlPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPvSt11align_val_t
+"""
+_ON_THE_DEVICE = frozenset(_ON_THE_DEVICE_TEXT.split()) | {*ACCESSES} | _MATHEMATICS
+_FAILURES = re.compile(
+    r"__cxa_|_ZSt\d+(?:__throw_|__glibcxx_assert_fail|terminate)"
+    r"|_ZNK?St\d+(?:exception|bad_[a-z_]+|[a-z]+_error)[CD0-9]|_ZT[VIS]"
+)
 
 # Functions that the C and C++ libraries call through the dynamic linker: a program's definition
 # would replace them there too. The symbols that a submission may call count as well.
@@ -149,6 +164,21 @@ def check(
     ]
 
 
+def host_functions(elf: Elf, provided: Collection[str]) -> list[Fault]:
+    """A fault for each library function of the host that a kernel reaches."""
+    names = [
+        name
+        for name in sorted(_asked_symbols(elf, kernel_symbols.find(elf).all))
+        if name not in provided
+        and name not in _ON_THE_DEVICE
+        and not (_ARITHMETIC.fullmatch(name) or _FAILURES.match(name))
+    ]
+    return [
+        Fault("compile", f"{name} is a function of the host, which no kernel can call", name)
+        for name in dict.fromkeys(_readable(names))
+    ]
+
+
 def _undefined(elf: Elf, provided: Collection[str], unused: Collection[str]) -> Iterator[Fault]:
     refused = [name for name in _refused(elf, provided) if name not in unused]
     for name in dict.fromkeys(_readable(refused)):  # each once, in their order
@@ -172,7 +202,8 @@ def unreachable(elf: Elf, entries: Sequence[Entry], provided: Collection[str]) -
     refused = [name for name in _refused(elf, provided) if not _OURS.match(name)]
     if not refused:
         return []
-    asked = _asked_symbols(elf, [entry.name for entry in entries])
+    entered = [entry.name for entry in entries]
+    asked = _asked_symbols(elf, {*kernel_symbols.find(elf).all, *entered}, _ALWAYS_THERE)
     return [name for name in refused if name not in asked]
 
 
@@ -181,6 +212,7 @@ def _readable(names: Sequence[str]) -> list[str]:
     readable = []
     for name in demangled(names):
         plain = re.split(r"[<(\[]", name.rpartition(" for ")[2])[0]
+        plain = re.sub(r"\A__isoc\d+_", "", plain)  # the C library's names for its versions
         parts = plain.replace("basic_", "").replace("__cxx11::", "").split("::")
         readable.append("::".join(parts[:2]))
     return readable
@@ -387,17 +419,16 @@ _ALWAYS_THERE = (
 )
 
 
-def _asked_symbols(elf: Elf, entries: Collection[str]) -> set[str]:
-    """The undefined symbols that an entry, a kernel, or code that runs by itself reaches.
+def _asked_symbols(elf: Elf, roots: Collection[str], sections: tuple[str, ...] = ()) -> set[str]:
+    """The undefined symbols that functions and variables, or sections of these names, reach.
 
     Functions and variables have sections of their own, so relocations show what reaches what.
     """
     leads: dict[str, list[Symbol]] = {}  # by the name of the section with the reference
     for section, relocation in elf.relocations():
         leads.setdefault(section.name, []).append(elf.symbols[relocation.symbol])
-    roots = {*kernel_symbols.find(elf).all, *entries}
     waiting = [_section_of(elf, each) for each in elf.symbols if each.name in roots]
-    waiting += [name for name in leads if name.startswith(_ALWAYS_THERE)]
+    waiting += [name for name in leads if sections and name.startswith(sections)]
     reached: set[str] = set()
     result: set[str] = set()
     while waiting:
