@@ -33,6 +33,12 @@ from grader.sandbox import Sandbox
 from grader.spec.task import Task
 from grader.status import Status
 
+_LEFT_BEHIND = (
+    "A flag or counter that one call sets is still set when the next call begins: its blocks then "
+    "find the old value in place of one to wait for. Set it back at the end of the kernel, or by "
+    "cudaMemset in the launcher."
+)
+
 
 class Launches:
     """The cases that were first to launch a kernel with a size of its blocks."""
@@ -113,12 +119,15 @@ class PlannedNativeRunner(PlannedRunner):
         if not ordered.verdict.passed:
             return ordered
         for way in other_ways:
-            other = self._executor.run(case, way.manner)
+            other = first
+            if not way.repeats:
+                other, atomics = self._executor.run(case, way.manner), self._executor.atomics
             if not way.manner.reordered:
-                other = self._in_other_orders(case, other, way.manner, self._executor.atomics)
+                other = self._in_other_orders(case, other, way.manner, atomics)
             if not other.verdict.passed:
                 verdict = Verdict(way.status, way.words + other.verdict.what)
-                return replace(other, verdict=verdict)
+                hint = _LEFT_BEHIND if way.repeats else other.hint
+                return replace(other, verdict=verdict, hint=hint)
         return left_running(case, self._reordered.file, made.calls[0]) or first
 
     def once(self, case: Case) -> CaseResult:
@@ -263,7 +272,7 @@ class PlannedNativeRunner(PlannedRunner):
             finally:
                 self._executor.fresh_worker()
 
-        names = {0: f"{case.dtype} {_kernels_of(last_plan(self._executor))}"}
+        names = {0: f"{case.dtype} {manner.call} {_kernels_of(last_plan(self._executor))}"}
         return self._reordered.failure(case, atomics, names, run) or result
 
 

@@ -273,6 +273,15 @@ def test_what_hangs_on_the_order_of_blocks_is_nondeterministic(graded, source) -
     assert any(each in hint for each in places)
 
 
+def test_a_flag_that_stays_set_lets_the_next_call_read_old_values(graded) -> None:
+    source = HONEST["each block waits for the one before"]
+    cleared = "    cudaMemset(flags, 0, sizeof(int) * (1 << 16));\n"
+    assert cleared in source
+    part = graded(source.replace(cleared, ""))
+    assert part.status in (Status.nondeterministic, Status.data_race), part
+    assert "A flag or counter that one call sets" in part.failures[0].hint
+
+
 TIMED = """
 __device__ long long taken;
 __global__ void kernel(const float* x, float* out, int n) {
