@@ -25,7 +25,7 @@ from grader.executors.cuda.rebuilding import Rebuilding
 from grader.executors.executor import Manner, last_plan
 from grader.executors.planned_runner import PlannedRunner, in_queues
 from grader.executors.planning import copied_alone, left_running
-from grader.executors.program_orders import Atomics, Order, Reordered
+from grader.executors.program_orders import Atomics, Order, Reordered, shows_nothing
 from grader.executors.runner import TRY_SECONDS, CaseResult, Coming, Runner, Text, Traced, Without
 from grader.plan import KernelName, Plan
 from grader.plan.model import Launch
@@ -34,8 +34,8 @@ from grader.spec.task import Task
 from grader.status import Status
 
 _LEFT_BEHIND = (
-    "A flag or counter that one call sets is still set when the next call begins: its blocks then "
-    "find the old value in place of one to wait for. Set it back at the end of the kernel, or by "
+    "What one call leaves in memory that stays, such as a flag or a counter in a `__device__` "
+    "variable, is there when the next call begins. Set it back at the end of the kernel, or by "
     "cudaMemset in the launcher."
 )
 
@@ -242,15 +242,24 @@ class PlannedNativeRunner(PlannedRunner):
     def _first(self, manner: Manner, case: Case) -> CaseResult:
         """Run a case; where it fails with a planner that has planned others, with a fresh one.
 
-        A case that has failed with a fresh planner before isn't run with another one.
+        A case that has failed with a fresh planner before isn't run with another one. If the fresh
+        planner's plan is the same, host code has no part in the failure, which then counts.
         """
         self.plans.turn_to(case.dtype)
+        self._executor.plan = None
         result = self._executor.run(case, manner)
         is_fresh, key = self.plans.planner_is_fresh, (case, manner)
         if not result.verdict.passed and not is_fresh and key not in self._failed_afresh:
+            failed, planned = result, self._executor.plan
             self.plans.fresh_worker()
             self.plans.kept = KeptBuilds(None)
             result = self._executor.run(case, manner)
+            if (
+                result.verdict.passed
+                and planned == self._executor.plan
+                and not shows_nothing(failed)
+            ):
+                result = replace(failed, hint=_LEFT_BEHIND)
         if not result.verdict.passed:
             self._failed_afresh.add(key)
         return result
