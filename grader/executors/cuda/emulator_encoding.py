@@ -16,6 +16,7 @@ host code's own order is one that they allow, and plan/stream_order.py gives ano
 from __future__ import annotations
 
 import base64
+import re
 import struct
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -33,6 +34,7 @@ UNDEFINED = 3  # values that undefined results may have: large, small, or no num
 _KINDS = {"argument": 0, "device": 1, "managed": 1, "symbol": 2}
 HOST = 0xFFFFFFFF  # as a buffer's number
 _POISON = 0xA5
+_OFFSET = re.compile(r"\b[0-9]{1,6}\b")
 _ALLOC, _FREE, _FILL, _COPY, _UPLOAD, _LAUNCH, _ORDER = range(1, 8)
 
 
@@ -207,7 +209,7 @@ class _Encoder:
             raise NotExecutable("a cluster of blocks")
         size = (*step.grid, *step.block, step.shared, step.cooperative)
         head = struct.pack("<II6IQI", _LAUNCH, self._kernel(step), *size)
-        to_host = str(step.attributes.get("host_pointers", "")).split()
+        to_host = _OFFSET.findall(str(step.attributes.get("host_pointers", "")))  # untrusted
         pointers = [*step.pointers, *((int(at), HOST, 0) for at in to_host)]
         parameters = sized(base64.b64decode(step.parameters))
         return head + parameters + self._relocations(pointers)
