@@ -94,13 +94,13 @@ def test_a_submission_is_not_judged_by_a_course_that_it_brings(tmp_path, monkeyp
 def test_a_course_that_nobody_has_named_is_told_once(tmp_path, monkeypatch, capsys):
     """It may be a hand-in's, and its oracles run as the user who grades."""
     course = made(tmp_path / "eve")
-    monkeypatch.setattr(console, "_told", [])
+    monkeypatch.setattr(console, "_announced", [])
     monkeypatch.setattr(console, "_given", None)
     monkeypatch.chdir(course.root)
     assert console.the_course() == console.the_course() == course
     assert " ".join(capsys.readouterr().err.split()).count("Its oracles run as you.") == 1
     monkeypatch.setattr(console, "_given", course.root)
-    monkeypatch.setattr(console, "_told", [])
+    monkeypatch.setattr(console, "_announced", [])
     assert console.the_course() == course and capsys.readouterr().err == ""
 
 
