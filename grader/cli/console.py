@@ -39,6 +39,7 @@ if not os.environ.get("COLUMNS", "1").strip("0"):
     del os.environ["COLUMNS"]  # the terminal's width isn't known: rich would print nothing
 
 _given: Path | None = None  # by --course
+_announced: list[Path] = []  # courses that were found around here
 # No text is markup: much of it is students'. A slice such as `row[:x:]` isn't an emoji either.
 console = Console(markup=False, emoji=False)
 errors = Console(stderr=True, markup=False, emoji=False)
@@ -101,9 +102,14 @@ def given_course() -> Path | None:
 def the_course() -> Course:
     """The course that `--course` names, or the one around the working directory, or the default.
 
-    Raises SpecError where the folder or file is no course.
+    One that nobody has named is told, since its oracles are run as the user: it may have come with
+    a hand-in. Raises SpecError where the folder or file is no course.
     """
-    return courses.find(_given)
+    course = courses.find(_given)
+    if _given is None and not course.is_default and course.root not in _announced:
+        _announced.append(course.root)
+        narrow.say(f"Course: {course.root}, around here. Its oracles run as you.", errors, "dim")
+    return course
 
 
 def usual_submission() -> Path:

@@ -272,6 +272,8 @@ class _Work:
             unused = objects.unreachable(elf, entries, provided)
             if self.guarded:
                 checked = objects.check(elf, entries, provided, reserved, unused)
+                if name == self.kernels_object:
+                    checked += objects.host_functions(elf, provided)
                 faults += [each for each in checked if each not in faults]
             self._redirect(name, unused)
         if not self.guarded:

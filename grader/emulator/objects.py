@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from . import glue, kernel_symbols
+from .assembly import ACCESSES
 from .elf import FUNCTION, INDIRECT_FUNCTION, THREAD_LOCAL, Elf, Section, Symbol
 from .glue import Entry
 
@@ -40,36 +41,36 @@ fabs fdim floor fma fmax fmin fmod frexp hypot ilogb j0 j1 jn ldexp lgamma llrin
 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow remainder remquo rint round
 roundeven scalbln scalbn sin sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn
 """
-_PLAIN = """
-abs labs llabs div ldiv lldiv rand srand rand_r random srandom drand48 srand48 qsort bsearch
-atoi atol atoll atof strtol strtoll strtoul strtoull strtof strtod
-memchr memcmp memcpy memmove mempcpy memset memmem bcmp bcopy bzero
-strcat strchr strcmp strcpy strlen strncat strncmp
-strncpy strrchr strstr strtok strdup strerror strnlen stpcpy stpncpy strspn strcspn strpbrk
-isalnum isalpha isdigit islower isprint ispunct isspace isupper isxdigit tolower toupper
-__ctype_b_loc __ctype_tolower_loc __ctype_toupper_loc __errno_location
-printf fprintf vprintf vfprintf sprintf snprintf vsnprintf vsprintf puts putchar putc fputs fputc
+_OF_THE_HOST = """
+div ldiv lldiv rand srand rand_r random srandom drand48 srand48 qsort bsearch atoi atol atoll atof
+strtol strtoll strtoul strtoull strtof strtod memchr memmem strchr strlen strrchr strstr strtok
+strdup strerror strnlen strspn strcspn strpbrk isalnum isalpha isdigit islower isprint ispunct
+isspace isupper isxdigit tolower toupper __ctype_b_loc __ctype_tolower_loc __ctype_toupper_loc
+__errno_location fprintf vprintf vfprintf sprintf snprintf vsnprintf vsprintf putc fputs fputc
 fwrite fflush perror stdout stderr sscanf __isoc99_sscanf __isoc23_sscanf __isoc23_strtol
-__isoc23_strtoll __isoc23_strtoul __isoc23_strtoull
-malloc calloc realloc free aligned_alloc posix_memalign
-time clock clock_gettime gettimeofday difftime
-pthread_once pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock pthread_mutex_trylock
-pthread_mutex_unlock __once_proxy sched_yield
-exit abort atexit __assert_fail fegetround fesetround feclearexcept fetestexcept
-__gxx_personality_v0 _Unwind_Resume __cxa_atexit __cxa_begin_catch __cxa_end_catch __cxa_rethrow
-__cxa_throw __cxa_allocate_exception __cxa_free_exception __cxa_throw_bad_array_new_length
-__cxa_bad_cast __cxa_bad_typeid __cxa_guard_acquire __cxa_guard_release __cxa_guard_abort
-__cxa_pure_virtual __cxa_deleted_virtual __cxa_finalize __cxa_call_unexpected __dynamic_cast
-__cxa_init_primary_exception __cxa_get_globals __cxa_throw_bad_array_length
-__dso_handle _GLOBAL_OFFSET_TABLE_ __tls_get_addr __stack_chk_fail __fpclassify __fpclassifyf
-__isnan __isnanf __isinf __isinff __finite __finitef __signbit __signbitf
-_Znwm _Znam _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZnwmSt11align_val_t _ZnamSt11align_val_t
-_ZdlPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPvSt11align_val_t _ZnwmRKSt9nothrow_t
+__isoc23_strtoll __isoc23_strtoul __isoc23_strtoull aligned_alloc posix_memalign time clock_gettime
+gettimeofday difftime pthread_once pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock
+pthread_mutex_trylock pthread_mutex_unlock __once_proxy sched_yield exit atexit feclearexcept
+fetestexcept __cxa_atexit __cxa_begin_catch __cxa_end_catch __cxa_rethrow __cxa_throw
+__cxa_allocate_exception __cxa_free_exception __cxa_throw_bad_array_new_length __cxa_bad_cast
+__cxa_bad_typeid __cxa_guard_acquire __cxa_guard_release __cxa_guard_abort __cxa_pure_virtual
+__cxa_deleted_virtual __cxa_finalize __cxa_call_unexpected __dynamic_cast
+__cxa_init_primary_exception __cxa_get_globals __cxa_throw_bad_array_length _ZnwmRKSt9nothrow_t
 _ZnamRKSt9nothrow_t _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t
 """
-ALLOWED = frozenset(_PLAIN.split()) | {
+# What device code may call, too: CUDA has it, or g++ asks for it where code can't go on. Stores of
+# other functions would be neither watched nor counted.
+_ON_BOTH = """
+abs labs llabs printf puts putchar malloc calloc realloc free clock abort __assert_fail fegetround
+fesetround _Unwind_Resume __gxx_personality_v0 __dso_handle _GLOBAL_OFFSET_TABLE_ __tls_get_addr
+__stack_chk_fail __fpclassify __fpclassifyf __isnan __isnanf __isinf __isinff __finite __finitef
+__signbit __signbitf _Znwm _Znam _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZnwmSt11align_val_t
+_ZnamSt11align_val_t _ZdlPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPvSt11align_val_t
+"""
+_ON_THE_DEVICE = {*_ON_BOTH.split(), *ACCESSES} | {
     stem + suffix for stem in _MATHS.split() for suffix in ("", "f", "l")
 }
+ALLOWED = frozenset(_ON_THE_DEVICE.union(_OF_THE_HOST.split()))
 # The C++ library's, without files, threads, processes and changes of the streams.
 _LIBRARY = re.compile(r"_Z(?:N[KVRO]*S[absiod]|N[KVRO]*St|St|GV?NSt|T[VTIS]N?S[tabsiod]?|T[VTIS]S)")
 # libgcc's arithmetic that the processor lacks: __popcountdi2, __udivti3, __mulsc3, __extendhfsf2.
@@ -86,6 +87,10 @@ _REFUSED_LIBRARY = re.compile(
     r"|codecvt|dynamic_loader|3pmr|14__basic_file"
 )
 
+_FAILURES = re.compile(
+    r"__cxa_|_ZSt\d+(?:__throw_|__glibcxx_assert_fail|terminate)"
+    r"|_ZNK?St\d+(?:exception|bad_[a-z_]+|[a-z]+_error)[CD0-9]|_ZT[VIS]"
+)
 
 # Functions that the C and C++ libraries call through the dynamic linker: a program's definition
 # would replace them there too. The symbols that a submission may call count as well.
@@ -149,6 +154,21 @@ def check(
     ]
 
 
+def host_functions(elf: Elf, provided: Collection[str]) -> list[Fault]:
+    """A fault for each library function of the host that a kernel reaches."""
+    names = [
+        name
+        for name in sorted(_asked_symbols(elf, kernel_symbols.find(elf).all))
+        if is_allowed(name, ())
+        and name not in _ON_THE_DEVICE.union(provided)
+        and not (_ARITHMETIC.fullmatch(name) or _FAILURES.match(name))
+    ]
+    return [
+        Fault("compile", f"{name} is a function of the host, which no kernel can call", name)
+        for name in dict.fromkeys(_readable(names))
+    ]
+
+
 def _undefined(elf: Elf, provided: Collection[str], unused: Collection[str]) -> Iterator[Fault]:
     refused = [name for name in _refused(elf, provided) if name not in unused]
     for name in dict.fromkeys(_readable(refused)):  # each once, in their order
@@ -172,7 +192,8 @@ def unreachable(elf: Elf, entries: Sequence[Entry], provided: Collection[str]) -
     refused = [name for name in _refused(elf, provided) if not _OURS.match(name)]
     if not refused:
         return []
-    asked = _asked_symbols(elf, [entry.name for entry in entries])
+    entered = [entry.name for entry in entries]
+    asked = _asked_symbols(elf, {*kernel_symbols.find(elf).all, *entered}, _ALWAYS_THERE)
     return [name for name in refused if name not in asked]
 
 
@@ -181,6 +202,7 @@ def _readable(names: Sequence[str]) -> list[str]:
     readable = []
     for name in demangled(names):
         plain = re.split(r"[<(\[]", name.rpartition(" for ")[2])[0]
+        plain = re.sub(r"\A__isoc\d+_", "", plain)  # the C library's names for its versions
         parts = plain.replace("basic_", "").replace("__cxx11::", "").split("::")
         readable.append("::".join(parts[:2]))
     return readable
@@ -387,17 +409,16 @@ _ALWAYS_THERE = (
 )
 
 
-def _asked_symbols(elf: Elf, entries: Collection[str]) -> set[str]:
-    """The undefined symbols that an entry, a kernel, or code that runs by itself reaches.
+def _asked_symbols(elf: Elf, roots: Collection[str], sections: tuple[str, ...] = ()) -> set[str]:
+    """The undefined symbols that functions and variables, or sections of these names, reach.
 
     Functions and variables have sections of their own, so relocations show what reaches what.
     """
     leads: dict[str, list[Symbol]] = {}  # by the name of the section with the reference
     for section, relocation in elf.relocations():
         leads.setdefault(section.name, []).append(elf.symbols[relocation.symbol])
-    roots = {*kernel_symbols.find(elf).all, *entries}
     waiting = [_section_of(elf, each) for each in elf.symbols if each.name in roots]
-    waiting += [name for name in leads if name.startswith(_ALWAYS_THERE)]
+    waiting += [name for name in leads if sections and name.startswith(sections)]
     reached: set[str] = set()
     result: set[str] = set()
     while waiting:

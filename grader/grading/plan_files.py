@@ -353,7 +353,12 @@ def _part(space: Space, runner: Runner, chosen: list[Case]) -> PartEvidence:
     if not chosen:
         reason = "the file has no case of it"
         return PartEvidence(*key, Status.not_measured, reason=reason)
+    lacking = [case for case in spread(space.edges(), EDGES) if case not in chosen]
     try:
-        return search_part(space, runner, _EFFORT, chosen=chosen)
+        part = search_part(space, runner, _EFFORT, chosen=chosen)
+        if part.status is Status.passed and lacking:
+            reason = f"the file lacks {lacking[0]}, which `grader plan` always includes"
+            return PartEvidence(*key, Status.not_measured, reason=reason)
+        return part
     except Exception as error:
         return PartEvidence(*key, Status.grader_error, reason=own_trouble(error))

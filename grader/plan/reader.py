@@ -225,6 +225,11 @@ class _Check:
                 f"{self.limits.programs:,}"
             )
         named = self.plan.specialisations[step.specialisation]
+        if isinstance(named, KernelName):
+            sizes = step.block, step.cluster or step.block
+            if any(len(each) != 3 or min(each) < 0 for each in (step.grid, *sizes)):
+                got = f"blocks of {step.block} in clusters of {step.cluster}"
+                raise PlanError(f"{place}: {got}; expected three numbers for each, from 0 on")
         if isinstance(named, Specialisation):
             wanted = sum(map(_values_of, named.signature.values()))
             if len(step.arguments) != wanted:

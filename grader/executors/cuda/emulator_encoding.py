@@ -1,12 +1,12 @@
 """A plan of CUDA C++ encoded for the emulator's executor, in little-endian fields.
 
-    header   magic, version, flags (1: count accesses, 2: variables of the device begin anew, 4: the
-             drawn order of blocks in reverse, 8: some blocks run alone, on buffers without data;
-             16: record accesses that are counted; from bit 8 on what draws the order, 0: by their
-             numbers)
+    header   magic, version, flags (1: count accesses, 2: variables of the device begin anew, 4:
+             some blocks run alone, on buffers without data, 8: record accesses that are counted;
+             bits 4 and 5: which value undefined results have)
     buffers  argument (-1: none), kind, bytes, name
     kernels  the source's name, the function's symbol ("": only the thunk knows it), the thunk's
-    steps    what to do, then its fields
+    steps    what to do, then its fields. The step "order" has what draws the order of blocks from
+             there on, and whether it is reversed. Before it, they run by their numbers.
 
 A pointer into host memory, which no kernel may follow, names the buffer HOST. Counts stand before
 lists, lengths before bytes. emulator/runtime/executor/ reads it. Streams and events are left out:
@@ -16,6 +16,7 @@ host code's own order is one that they allow, and plan/stream_order.py gives ano
 from __future__ import annotations
 
 import base64
+import re
 import struct
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -26,14 +27,15 @@ from grader.executors.executor import Manner
 from grader.plan import Buffer, Launch, Plan, Step, model, reorder
 from grader.plan.model import MAX_BUFFERS, Alloc, Copy, Fill, Readback, Upload, View
 
-_MAGIC, _VERSION = 0x58454757, 2
-_COUNTERS, _FRESH_VARIABLES, _BACKWARDS, _SAMPLED, _RECORDS = 1, 2, 4, 8, 16
-_UNDEFINED_SHIFT, _ORDER_SHIFT = 5, 8
+_MAGIC, _VERSION = 0x58454757, 3
+_COUNTERS, _FRESH_VARIABLES, _SAMPLED, _RECORDS = 1, 2, 4, 8
+_UNDEFINED_SHIFT = 4
 UNDEFINED = 3  # values that undefined results may have: large, small, or no number
 _KINDS = {"argument": 0, "device": 1, "managed": 1, "symbol": 2}
 HOST = 0xFFFFFFFF  # as a buffer's number
 _POISON = 0xA5
-_ALLOC, _FREE, _FILL, _COPY, _UPLOAD, _LAUNCH = range(1, 7)
+_OFFSET = re.compile(r"\b[0-9]{1,6}\b")
+_ALLOC, _FREE, _FILL, _COPY, _UPLOAD, _LAUNCH, _ORDER = range(1, 8)
 
 
 def document(
@@ -46,10 +48,13 @@ def document(
     """The steps of a plan's first call, or of both, as a manner has them. Raises NotExecutable.
 
     Between two calls the arguments at the places `outputs` are filled with bytes that no call
-    left there; the first of two calls gets other values of those at `inputs`. Not with
+    left there; the first of two calls gets other values of those at `inputs`. An order of blocks is
+    that of the last call: what an earlier one has left may end a wait too soon. Not with
     `fresh_variables`, `__device__` variables are as the last plan left them.
     """
     encoder = _Encoder(plan)
+    order = manner.order
+    ordered = [] if order is None else [struct.pack("<3I", _ORDER, order.seed, order.backwards)]
     poison = [
         Fill("fill", View(number, "uint8", (each.bytes,), (1,)), _POISON)
         for number, each in enumerate(plan.buffers)
@@ -65,16 +70,15 @@ def document(
             for each in first
             if isinstance(each, Upload) and plan.buffers[each.to.buffer].kind == "symbol"
         )
+    steps += () if manner.call else ordered
     steps += encoder.written(reorder(first) if manner.reordered else first)
     if manner.call:
         encoder.renamed = {}
-        steps += encoder.written((*poison, *plan.calls[1]))
+        steps += ordered + encoder.written((*poison, *plan.calls[1]))
     memory = [*plan.buffers, *(Buffer(plan.buffers[each].bytes, "device") for each in others)]
     flags = _COUNTERS * manner.counts | _FRESH_VARIABLES * fresh_variables
     flags |= _SAMPLED * manner.sampled | _RECORDS * manner.records
     flags |= manner.undefined << _UNDEFINED_SHIFT
-    if (order := manner.order) is not None:
-        flags |= _BACKWARDS * order.backwards | order.seed << _ORDER_SHIFT
     header = struct.pack("<III", _MAGIC, _VERSION, flags)
     return header + b"".join(map(listed, (map(_packed, memory), encoder.kernels, steps)))
 
@@ -205,7 +209,7 @@ class _Encoder:
             raise NotExecutable("a cluster of blocks")
         size = (*step.grid, *step.block, step.shared, step.cooperative)
         head = struct.pack("<II6IQI", _LAUNCH, self._kernel(step), *size)
-        to_host = str(step.attributes.get("host_pointers", "")).split()
+        to_host = _OFFSET.findall(str(step.attributes.get("host_pointers", "")))  # untrusted
         pointers = [*step.pointers, *((int(at), HOST, 0) for at in to_host)]
         parameters = sized(base64.b64decode(step.parameters))
         return head + parameters + self._relocations(pointers)

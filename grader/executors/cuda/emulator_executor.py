@@ -53,6 +53,7 @@ class OtherWay:
     status: Status  # of a result that is wrong
     words: str  # before what is wrong
     manner: Manner
+    repeats: bool = False  # the same work as before, which only another order of blocks may tell
 
 
 class EmulatorExecutor(Executor):
@@ -235,8 +236,9 @@ def _ways(made: Plan, inout: bool) -> Iterator[OtherWay]:
 
     Raises NotExecutable.
     """
-    if not inout and not emulator_encoding.repeats(made):
-        yield OtherWay(Status.nondeterministic, SECOND_CALL, Manner(call=1))
+    if not inout:
+        repeats = emulator_encoding.repeats(made)
+        yield OtherWay(Status.nondeterministic, SECOND_CALL, Manner(call=1), repeats)
     used = streams(made.calls[0])
     reordered = Manner(reordered=True)
     encode = emulator_encoding.document

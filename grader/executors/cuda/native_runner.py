@@ -25,13 +25,19 @@ from grader.executors.cuda.rebuilding import Rebuilding
 from grader.executors.executor import Manner, last_plan
 from grader.executors.planned_runner import PlannedRunner, in_queues
 from grader.executors.planning import copied_alone, left_running
-from grader.executors.program_orders import Atomics, Order, Reordered
+from grader.executors.program_orders import Atomics, Order, Reordered, shows_nothing
 from grader.executors.runner import TRY_SECONDS, CaseResult, Coming, Runner, Text, Traced, Without
 from grader.plan import KernelName, Plan
 from grader.plan.model import Launch
 from grader.sandbox import Sandbox
 from grader.spec.task import Task
 from grader.status import Status
+
+_LEFT_BEHIND = (
+    "What one call leaves in memory that stays, such as a flag or a counter in a `__device__` "
+    "variable, is there when the next call begins. Set it back at the end of the kernel, or by "
+    "cudaMemset in the launcher."
+)
 
 
 class Launches:
@@ -113,12 +119,15 @@ class PlannedNativeRunner(PlannedRunner):
         if not ordered.verdict.passed:
             return ordered
         for way in other_ways:
-            other = self._executor.run(case, way.manner)
+            other = first
+            if not way.repeats:
+                other, atomics = self._executor.run(case, way.manner), self._executor.atomics
             if not way.manner.reordered:
-                other = self._in_other_orders(case, other, way.manner, self._executor.atomics)
+                other = self._in_other_orders(case, other, way.manner, atomics)
             if not other.verdict.passed:
                 verdict = Verdict(way.status, way.words + other.verdict.what)
-                return replace(other, verdict=verdict)
+                hint = _LEFT_BEHIND if way.repeats else other.hint
+                return replace(other, verdict=verdict, hint=hint)
         return left_running(case, self._reordered.file, made.calls[0]) or first
 
     def once(self, case: Case) -> CaseResult:
@@ -233,15 +242,24 @@ class PlannedNativeRunner(PlannedRunner):
     def _first(self, manner: Manner, case: Case) -> CaseResult:
         """Run a case; where it fails with a planner that has planned others, with a fresh one.
 
-        A case that has failed with a fresh planner before isn't run with another one.
+        A case that has failed with a fresh planner before isn't run with another one. If the fresh
+        planner's plan is the same, host code has no part in the failure, which then counts.
         """
         self.plans.turn_to(case.dtype)
+        self._executor.plan = None
         result = self._executor.run(case, manner)
         is_fresh, key = self.plans.planner_is_fresh, (case, manner)
         if not result.verdict.passed and not is_fresh and key not in self._failed_afresh:
+            failed, planned = result, self._executor.plan
             self.plans.fresh_worker()
             self.plans.kept = KeptBuilds(None)
             result = self._executor.run(case, manner)
+            if (
+                result.verdict.passed
+                and planned == self._executor.plan
+                and not shows_nothing(failed)
+            ):
+                result = replace(failed, hint=_LEFT_BEHIND)
         if not result.verdict.passed:
             self._failed_afresh.add(key)
         return result
@@ -263,7 +281,7 @@ class PlannedNativeRunner(PlannedRunner):
             finally:
                 self._executor.fresh_worker()
 
-        names = {0: f"{case.dtype} {_kernels_of(last_plan(self._executor))}"}
+        names = {0: f"{case.dtype} {manner.call} {_kernels_of(last_plan(self._executor))}"}
         return self._reordered.failure(case, atomics, names, run) or result
 
 

@@ -2,7 +2,7 @@
 """Gradescope starts this once for each submission. Standard library only.
 
 First it writes a results.json that says that grading failed. The grader replaces that file at its
-end. So there is always a valid file, and never a score that the grader didn't give.
+end. So there is always a valid file, and in a sandbox never a score that the grader didn't give.
 """
 
 import json

@@ -74,6 +74,25 @@ def test_a_build_leaves_the_executable_and_nothing_else(make: Make, tmp_path: Pa
     assert list((tmp_path / "built").iterdir()) == [], "what an earlier build made isn't this one's"
 
 
+@pytest.mark.parametrize(
+    ("used", "shown"),
+    [
+        ('char t[4] = "5"; int k; sscanf(t, "%d", &k); y[i] = k;', "sscanf"),
+        ("unsigned seed = i; y[i] = rand_r(&seed);", "rand_r"),
+        ('char t[4] = "5"; float k; std::from_chars(t, t + 1, k); y[i] = k;', "std::from_chars"),
+    ],
+)
+def test_a_kernel_calls_no_function_of_the_host(make: Make, used: str, shown: str) -> None:
+    head = "#include <charconv>\n#include <cstdio>\n#include <cstdlib>\n"
+    found = only(make(head + TWICE.replace("y[i] = 2 * x[i];", f"{{ {used} }}")))
+    assert found.kind == "compile" and found.message.startswith(
+        f"{shown} is a function of the host"
+    )
+    launcher = f"static void use(float* y, int i) {{ {used} }}\n" + TWICE
+    launcher = launcher.replace("    kernel<<<", "    float z[1]; use(z, 0);\n    kernel<<<")
+    assert make(head + launcher).problems == (), "a launcher may call it"
+
+
 def test_every_access_has_a_line_and_a_function(make: Make) -> None:
     sites = set(make(TWICE).sites.values())
     assert {(site.line, site.function) for site in sites} >= {(3, "kernel"), (6, "twice")}

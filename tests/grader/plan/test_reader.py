@@ -10,6 +10,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from grader.executors.cuda import emulator_encoding
+from grader.executors.executor import Manner
 from grader.plan import Limits, PlanError, read, reader, to_json
 
 from .plans import ARGUMENTS, KERNEL, launch, plan, view
@@ -86,6 +88,33 @@ def test_a_plan_that_cannot_be_run_is_refused_by_name(steps, scratch, said) -> N
 def test_what_is_no_plan_is_refused(data, said) -> None:
     with pytest.raises(PlanError, match=said):
         read(data, ARGUMENTS)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"block": []}, r"blocks of \(\)"),
+        ({"block": [32, -1, 1]}, r"blocks of \(32, -1, 1\)"),
+        ({"grid": [-1, 1, 1]}, "three numbers"),
+        ({"cluster": [2]}, r"clusters of \(2,\)"),
+        ({"parameters": "!"}, "base64"),
+    ],
+)
+def test_a_launch_that_no_encoder_can_write_is_refused(changed, said) -> None:
+    """What can't be written as bytes would fail in the grader's own process."""
+    step = launch(arguments=[], **{"block": [32, 1, 1]} | changed)
+    forged = plan(step, language="cuda", specialisations=[{"kernel": "k"}])
+    with pytest.raises(PlanError, match=said):
+        read(forged, ARGUMENTS)
+
+
+def test_places_of_pointers_to_the_host_that_are_none_are_left_out() -> None:
+    named = launch(arguments=[], block=[32, 1, 1], attributes={"host_pointers": "8 x 99999999999"})
+    whole = read(plan(named, language="cuda", specialisations=[{"kernel": "k"}]), ARGUMENTS)
+    right = launch(arguments=[], block=[32, 1, 1], attributes={"host_pointers": "8"})
+    fewer = read(plan(right, language="cuda", specialisations=[{"kernel": "k"}]), ARGUMENTS)
+    encode = emulator_encoding.document
+    assert encode(whole, Manner()) == encode(fewer, Manner())
 
 
 @pytest.mark.parametrize(

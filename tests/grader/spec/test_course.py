@@ -14,6 +14,7 @@ import torch
 import warpgrade
 from grader.batch.store.keys import Conditions, Keys
 from grader.cases import oracle
+from grader.cli import console
 from grader.evidence import PerformanceEvidence
 from grader.gpu import devices, kinds, machine
 from grader.grading.session import Options, Session
@@ -88,6 +89,19 @@ def test_a_submission_is_not_judged_by_a_course_that_it_brings(tmp_path, monkeyp
     with pytest.raises(Mistake, match="expected a folder without a course"):
         warpgrade.grade(course.root)
     assert not ran.exists()
+
+
+def test_a_course_that_nobody_has_named_is_told_once(tmp_path, monkeypatch, capsys):
+    """It may be a hand-in's, and its oracles run as the user who grades."""
+    course = made(tmp_path / "eve")
+    monkeypatch.setattr(console, "_announced", [])
+    monkeypatch.setattr(console, "_given", None)
+    monkeypatch.chdir(course.root)
+    assert console.the_course() == console.the_course() == course
+    assert " ".join(capsys.readouterr().err.split()).count("Its oracles run as you.") == 1
+    monkeypatch.setattr(console, "_given", course.root)
+    monkeypatch.setattr(console, "_announced", [])
+    assert console.the_course() == course and capsys.readouterr().err == ""
 
 
 def test_a_course_file_without_exercises_beside_it_is_for_a_class(tmp_path, monkeypatch):

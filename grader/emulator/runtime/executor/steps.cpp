@@ -15,14 +15,20 @@ namespace warpgrade::executor {
 namespace {
 
 constexpr std::uint32_t magic = 0x58454757;  // "WGEX"
-constexpr std::uint32_t version = 2, counters = 1, fresh_variables = 2, backwards = 4,
-                        sampled = 8, records = 16;
-constexpr unsigned undefined_shift = 5, undefined_mask = 3;  // of what shuffles lack
-constexpr unsigned order_shift = 8;  // of the seed for the order of blocks
+constexpr std::uint32_t version = 3, counters = 1, fresh_variables = 2, sampled = 4, records = 8;
+constexpr unsigned undefined_shift = 4, undefined_mask = 3;  // of what shuffles lack
 constexpr std::uint32_t host = ~std::uint32_t{0};  // as a buffer: memory that kernels can't access
 
 enum class Kind : std::uint32_t { argument, device, symbol };
-enum class Do : std::uint32_t { alloc = 1, free = 2, fill = 3, copy = 4, upload = 5, launch = 6 };
+enum class Do : std::uint32_t {
+    alloc = 1,
+    free = 2,
+    fill = 3,
+    copy = 4,
+    upload = 5,
+    launch = 6,
+    order = 7,
+};
 
 struct Buffer {
     std::int32_t argument;
@@ -53,13 +59,13 @@ struct Relocation {
 
 struct Step {
     Do what;
-    std::uint32_t number;  // of a buffer or a kernel; the value of a fill
+    std::uint32_t number;  // of a buffer or a kernel; a fill's value; an order's seed
     Rows to, from;
     std::string data;
     std::vector<Relocation> pointers;
     Index3 grid, block;
     std::size_t shared;
-    bool cooperative;
+    bool cooperative, backwards;
 };
 
 struct Variable {
@@ -126,6 +132,10 @@ Step read_step(Reader& reader) {
             step.cooperative = reader.value<std::uint32_t>() != 0;
             step.data = reader.bytes();
             step.pointers = read_relocations(reader);
+            break;
+        case Do::order:
+            step.number = reader.value<std::uint32_t>();
+            step.backwards = reader.value<std::uint32_t>() != 0;
             break;
         default: throw BadDocument("an unknown step");
     }
@@ -287,6 +297,7 @@ struct Steps::Content {
             case Do::copy: return copy(step);
             case Do::upload: return upload(step);
             case Do::launch: return launch(step);
+            case Do::order: return set_block_order(step.number, step.backwards);
         }
     }
 };
@@ -322,7 +333,7 @@ bool Steps::wants_records() const { return content_->flags & records; }
 bool Steps::wants_fresh_variables() const { return content_->flags & fresh_variables; }
 
 void Steps::run() {
-    set_block_order(content_->flags >> order_shift, content_->flags & backwards);
+    set_block_order(0, false);
     sample_blocks(content_->samples());
     set_undefined_value(content_->flags >> undefined_shift & undefined_mask);
     forget_vast();

@@ -273,6 +273,31 @@ def test_what_hangs_on_the_order_of_blocks_is_nondeterministic(graded, source) -
     assert any(each in hint for each in places)
 
 
+def test_a_flag_that_stays_set_lets_the_next_call_read_old_values(graded) -> None:
+    source = HONEST["each block waits for the one before"]
+    cleared = "    cudaMemset(flags, 0, sizeof(int) * (1 << 16));\n"
+    assert cleared in source
+    part = graded(source.replace(cleared, ""))
+    assert part.status in (Status.nondeterministic, Status.data_race), part
+    assert "is there when the next call begins" in part.failures[0].hint
+
+
+def test_a_kernel_that_is_wrong_in_every_second_call_is_wrong(graded) -> None:
+    part = graded("""
+__device__ int calls;
+__global__ void kernel(const float* x, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = calls % 2 ? 0.0f : silu_of(x[i]);
+}
+__global__ void count() { ++calls; }
+extern "C" void silu(const float* x, float* out, int n) {
+    kernel<<<(n + 31) / 32, 32>>>(x, out, n);
+    count<<<1, 1>>>();
+}
+""")
+    assert part.status.is_failure, part
+
+
 TIMED = """
 __device__ long long taken;
 __global__ void kernel(const float* x, float* out, int n) {

@@ -443,6 +443,17 @@ def test_cases_that_are_none_of_the_part_are_not_run(without_a_gpu: dict):
     assert not without_a_gpu["documents"]
 
 
+def test_a_part_whose_edges_are_left_out_is_not_passed(silu: Bundle, without_a_gpu: dict):
+    [planned] = silu.variants
+    fewer = [replace(part, cases=part.cases[:1]) for part in planned.parts]
+    [variant] = plan_files.run(
+        replace(silu, variants=(replace(planned, parts=tuple(fewer)),)), EXERCISES
+    ).variants
+    assert {part.status for part in variant.parts} == {Status.not_measured}
+    assert all("the file lacks n=" in part.reason for part in variant.parts)
+    assert variant.performance is None
+
+
 def test_an_interrupt_leaves_what_was_done(silu: Bundle, without_a_gpu: dict):
     both = replace(silu, variants=silu.variants * 2)
     begun = []
