@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.support import specs
 from tests.support.sampling import MARK
 from tests.support.sandboxes import *  # noqa: F403
 
 # Folders whose sessions have one sandbox in turn, but for modules about the sandbox itself.
 IN_ONE_SANDBOX = ("cli", "executors", "grading", "instruments", "timing")
 ABOUT_SANDBOXES = ("attacks", "source_rules")
+specs.read_once()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
