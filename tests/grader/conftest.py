@@ -13,7 +13,7 @@ from tests.support.sampling import MARK
 from tests.support.sandboxes import *  # noqa: F403
 
 # Folders whose sessions have one sandbox in turn, but for modules about the sandbox itself.
-IN_ONE_SANDBOX = ("cli", "executors", "grading", "instruments", "timing")
+IN_ONE_SANDBOX = ("cli", "executors", "grading", "instruments", "staff", "timing")
 ABOUT_SANDBOXES = ("attacks", "source_rules")
 specs.read_once()
 

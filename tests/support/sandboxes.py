@@ -14,7 +14,7 @@ import torch
 from grader.executors import registry
 from grader.gpu.devices import DeviceName
 from grader.grading import session
-from grader.sandbox import Sandbox, allowed_paths
+from grader.sandbox import Sandbox, allowed_paths, preloader
 from grader.sandbox.confinement import Level
 
 __all__ = [  # for every conftest.py
@@ -100,8 +100,10 @@ def sessions_in_one_sandbox(lasting_sandbox: Lasting, lasting_programs: Lasting)
     """Sessions of a module's tests have one sandbox of plans in turn: each start imports torch.
 
     They have one of programs, too, which imports what compiles CUDA C++. A session inside another
-    one, in another thread or with other confinement has its own.
+    one, in another thread or with other confinement has its own. Where Landlock confines, as for a
+    pool's processes, one process imports torch and forks those of plans.
     """
+    preloader.begin()
     plans = session._plan_sandbox
 
     def programs(
