@@ -76,6 +76,13 @@ def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     known = set(islice(names, MOST_NAMES)) - {name}
     same = sorted(each for each in known if each.lower() == name.lower())
     near = same or difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)
+    within = re.search(
+        rf"(?m)^ {{5,}}{name}\s*=(?!=)", "\n".join(context.lines[: context.result.line])
+    )
+    if within and context.is_triton:
+        what = f"`{name}` has a value only where a condition or a loop gives it one"
+        advice = "Give it a first value before them, of the same shape and dtype."
+        return Cause("unknown_name", what, advice)
     if not near:
         return None
     what = f"`{name}` is not defined: did you mean `{near[0]}`?"
@@ -282,11 +289,47 @@ _WORDS = (
         "Pass its size in bytes as the third argument of the launch: kernel<<<grid, block, "
         "bytes>>>(...).",
     ),
+    (
+        r"cannot cast [^\n]* to [^\n]*pointer<",
+        "The dtype of a pointer isn't that of its elements",
+        "The elements have `x_ptr.dtype.element_ty`. A store converts by itself.",
+    ),
+    (
+        r"Value argument cannot be block type if pointer argument is not a block",
+        "This store has a whole block of values, and one address for all of them",
+        "Add each element's offset to the pointer, or reduce the block to one value first.",
+    ),
+    (
+        r"invalid operands of type pointer<\w+> and (?:<[^<>\n]*|\S*\.)((?:bf|fp|float)\d+)",
+        r"An offset to a pointer is a whole number, and this one is \1",
+        "`/` makes a fraction of whole numbers: divide by `//`.",
+    ),
+    (r"for \*\*", "Triton has no `**`", "Write `x * x`, or `tl.exp2(y * tl.log2(x))` for x > 0."),
+    (
+        r"AST node type: (?:Break|Continue)\b",
+        "Triton's language has neither `break` nor `continue`",
+        "Bound the loop by its range, and leave elements out by a mask or `tl.where`.",
+    ),
+    (
+        r"cannot convert (\S+) of type <class 'str'> to tensor",
+        r"The text '\1' stands where a number belongs",
+        'Infinity is `float("inf")`.',
+    ),
+    (
+        r"'int' object is not iterable",
+        "A number stands where a shape or a tuple belongs",
+        "Write it in brackets: `[BLOCK]`.",
+    ),
+    (
+        r"unexpected keyword argument 'dim'",
+        "A reduction of Triton's has no `dim`",
+        "Write `axis=`. `tl.softmax` alone has a `dim`.",
+    ),
 )
 
 
 def _in_words(pattern: str, mistake: str, advice: str) -> _Row:
-    return _Row(pattern, lambda context, match: Cause("words", mistake, advice))
+    return _Row(pattern, lambda _, match: Cause("words", match.expand(mistake), advice))
 
 
 _BLOCK_TYPE = re.compile(r"<(\[.*\]), (\w+)>")  # <['64', '64'], fp16>
@@ -583,4 +626,14 @@ _GENERAL = (
         _beyond_array,
     ),
     _Row(r"^Program [^\n]*? (?:reads|writes) \d+ bytes ", _cast_pointer),
+    _in_words(
+        r"incompatible dimensions at index (\d+): (\d+) and (\d+)",
+        r"Two blocks that meet here have \2 and \3 elements along axis \1",
+        "They need one shape, a mask too: `[:, None]` makes a column, `[None, :]` a row.",
+    ),
+    _in_words(
+        r"input and other must have equal reduction dimensions",
+        "`tl.dot(a, b)` needs as many rows of b as a has columns",
+        "Load one of them turned, or turn it by `tl.trans`.",
+    ),
 )
