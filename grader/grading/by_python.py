@@ -5,17 +5,27 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 from grader.grading.by_source import Context
 from grader.grading.diagnosis import Cause
 
+Rule = Callable[[Context, re.Match[str]], Cause | None]
 _SAME = re.compile(
     r"abs|arange|arg(?:max|min)|ceil|clamp|cos|cumsum|dot|erf|exp2?|floor|full|log2?|max(?:imum)?"
     r"|min(?:imum)?|rsqrt|sigmoid|sin|softmax|sqrt|sum|trans|where|zeros(?:_like)?"
 )
 _OTHER = {"clip": "clamp", "fabs": "abs", "matmul": "dot", "mm": "dot", "transpose": "trans"}
+
+_PASSED = "Pass the number to the kernel as a parameter."
+_INSTEAD = {
+    **dict.fromkeys(("len", "numel", "size", "stride"), _PASSED),
+    "next_power_of_2": "Compute it in the launcher, and pass it as a `tl.constexpr`.",
+    "inf": 'Write `float("inf")`.',
+    "mean": "Divide `tl.sum` by the number of elements that exist, not by the block's length.",
+}
 
 
 def _in_triton(name: str, argument: str = "") -> str:
@@ -24,14 +34,8 @@ def _in_triton(name: str, argument: str = "") -> str:
         return f"Write `{argument or 'x'}.to(tl.{name}32)`."
     if name == "print":
         return f'A text comes first: `print("{argument}", {argument})`.'
-    if name in ("len", "numel", "size", "stride"):
-        return "Pass the number to the kernel as a parameter."
-    if name == "next_power_of_2":
-        return "Compute it in the launcher, and pass it as a parameter of type `tl.constexpr`."
-    if name in ("inf", "nan"):
-        return f'Write `float("{name}")`.'
-    if name == "mean":
-        return "Divide `tl.sum` by the number of elements that exist, not by the block's length."
+    if name in _INSTEAD:
+        return _INSTEAD[name]
     if re.fullmatch(r"b?float(?:16|32|64)|u?int(?:8|16|32|64)", name):
         return (
             f"The dtype is `tl.{name}`. `x.to(tl.{name})` converts; a number needs no conversion."
@@ -54,37 +58,34 @@ def _names(file: str) -> frozenset[str]:
     return frozenset(re.findall(r'(?m)^(?:def |    ")(\w+)', "\n".join(texts)))
 
 
-def unknown(context: Context, match: re.Match[str]) -> Cause | None:
-    """A name that neither Triton's language nor a block has: `match` has it."""
-    used = re.search(rf"[\w.]*\.{match[1]}\b", context.line)
-    if used is None:
-        return None
-    return Cause(
-        "unknown_name",
-        f"Triton has no `{used[0]}`",
-        _in_triton(match[1]),
-        context.marked(*used.span()),
-    )
+def _misused(use: str, otherwise: str, mistake: str) -> Rule:
+    """A rule for a name that `use` finds in the line, beside what the name is called with.
+
+    The failure's words have the name; where they don't, `otherwise` stands for it.
+    """
+
+    def rule(context: Context, match: re.Match[str]) -> Cause | None:
+        name = match[1] if match.re.groups and match[1] else otherwise
+        used = re.search(use.replace("NAME", name), context.line)
+        if used is None:
+            return None
+        at, advice = context.marked(*used.span()), _in_triton(*used.groups(""))
+        return Cause("of_python", mistake.format(used[0], used[1]), advice, at)
+
+    return rule
 
 
-def of_module(context: Context, match: re.Match[str]) -> Cause | None:
-    """A function of torch, NumPy or math; `match` has the name that the module has in the file."""
-    modules = match[1] if match.re.groups and match[1] else "(?:math|np|numpy|torch|triton)"
-    used = re.search(rf"\b{modules}\.(?:\w+\.)*(\w+)", context.line)
-    if used is None:
-        return None
-    mistake = f"`{used[0]}` runs on the host, and a kernel can't call it"
-    return Cause("of_host", mistake, _in_triton(used[1]), context.marked(*used.span()))
-
-
-def of_python(context: Context, match: re.Match[str]) -> Cause | None:
-    """A function of Python's that takes no block: `match` has its name."""
-    name = match[1] or "print"
-    used = re.search(rf"(?<![\w.]){name}\s*\(\s*([\w.]*)", context.line)
-    if used is None:
-        return None
-    mistake = f"Python's `{name}` doesn't take a block in this way"
-    return Cause("of_python", mistake, _in_triton(name, used[1]), context.marked(*used.span()))
+_UNKNOWN = _misused(r"[\w.]*\.(NAME)\b", "", "Triton has no `{0}`")
+_OF_MODULE = _misused(
+    r"\b(?:NAME)\.(?:\w+\.)*(\w+)",
+    "math|triton",
+    "`{0}` runs on the host, and a kernel can't call it",
+)
+_OF_PYTHON = _misused(
+    r"(?<![\w.])(NAME)\s*\(\s*([\w.]*)",
+    "print",
+    "Python's `{1}` doesn't take a block in this way",
+)
 
 
 def not_a_dtype(context: Context, match: re.Match[str]) -> Cause | None:
@@ -128,13 +129,13 @@ def indexed(context: Context, _: re.Match[str]) -> Cause | None:
 # A pattern of the compiler's words, and the cause that it may show.
 ROWS = (
     (r"'(\w+)' (?:object )?has no attribute '(?:is_int|scalar)'", not_a_dtype),
-    (r"(?:'triton\.language[\w.]*'|'tensor' object) has no attribute '(\w+)'", unknown),
-    (r"NameError: (\w+) leads to the module |must be real number, not tensor", of_module),
-    (r"NameError: (sum|pow|sorted|any|all|round) is not defined", of_python),
-    (r"\b(float|int)\(\) argument must be a .*'tensor'", of_python),
-    (r"object of type 'tensor' has no (len)\(\)", of_python),
-    (r"\bis not string()", of_python),
+    (r"(?:'triton\.language[\w.]*'|'tensor' object) has no attribute '(\w+)'", _UNKNOWN),
+    (r"NameError: (\w+) leads to the module |must be real number, not tensor", _OF_MODULE),
+    (r"NameError: (sum|pow|sorted|any|all|round) is not defined", _OF_PYTHON),
+    (r"\b(float|int)\(\) argument must be a .*'tensor'", _OF_PYTHON),
+    (r"object of type 'tensor' has no (len)\(\)", _OF_PYTHON),
+    (r"\bis not string()", _OF_PYTHON),
     (r"__setitem__ is not supported|`_semantic` argument|unsupported tensor index", indexed),
-    ("`_semantic` argument", of_module),
+    ("`_semantic` argument", _OF_MODULE),
     (r"Unsupported ptr type (.+?) in `(tl\.\w+)`", not_a_pointer),
 )
