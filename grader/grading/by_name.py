@@ -76,6 +76,13 @@ def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     known = set(islice(names, MOST_NAMES)) - {name}
     same = sorted(each for each in known if each.lower() == name.lower())
     near = same or difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)
+    within = re.search(
+        rf"(?m)^ {{5,}}{name}\s*=(?!=)", "\n".join(context.lines[: context.result.line])
+    )
+    if within and context.is_triton:
+        what = f"`{name}` has a value only where a condition or a loop gives it one"
+        advice = "Give it a first value before them, of the same shape and dtype."
+        return Cause("unknown_name", what, advice)
     if not near:
         return None
     what = f"`{name}` is not defined: did you mean `{near[0]}`?"
@@ -180,113 +187,97 @@ _NEW_NAMES = (
 )
 # What a failure's words say by themselves: a pattern, the mistake, and what to do.
 _WORDS = (
-    (
-        r"\W(?:concept|requires|consteval|constinit)\W+(?:does not name|was not|is undefined)"
-        rf"|\W(?:{_NEW_NAMES})\W+is not a member of \W*std\b"
-        rf"|namespace \Wstd\W has no member \W(?:{_NEW_NAMES})\b",
-        "This is C++20, and CUDA C++ is compiled as C++17, which is nvcc's default",
-        "Write it in C++17: `std::enable_if_t` or a `static_assert` for a concept, a pointer "
-        "and a size for a span.",
-    ),
-    (
-        "__global__ function call must be configured",
-        "A kernel is called here like a function of the host, without a launch",
-        "Launch it: kernel<<<blocks, threads>>>(...).",
-    ),
-    (
-        r"arange's arguments must be of type tl.constexpr",
-        "`tl.arange` needs numbers that are known when the kernel is compiled",
-        "Declare the parameter with `: tl.constexpr`.",
-    ),
-    (
-        r"arange's range must be a power of 2|Shape element \d+ must be a power of 2",
-        "A block's size has to be a power of two",
-        "Take the next one above it, which `triton.next_power_of_2` computes, with a mask.",
-    ),
-    (
-        r"numel \(\d+\) exceeds triton maximum tensor numel",
-        "A block grows with the size, and Triton's have at most 1,048,576 elements",
-        "Give the block a fixed size, and take more programs or a loop.",
-    ),
-    (
-        r"Ternary expression with dynamic condition",
-        "`a if c else b` chooses once for a whole block in Triton, not for each element",
-        "Choose for each element by `tl.where(c, a, b)`.",
-    ),
-    (
-        r"\b(?:max|min)imum\(\) got an unexpected keyword argument 'axis'",
-        "`tl.maximum` and `tl.minimum` compare two blocks, element by element, and have no axis",
-        "Along an axis of one block it is `tl.max` or `tl.min`.",
-    ),
-    (
-        r"order that streams and events allow.*through a null pointer",
-        "A kernel uses memory of `cudaMallocAsync` before its stream has waited for the allocation",
-        "Allocate on the kernel's stream, or let it wait for an event behind the allocation.",
-    ),
-    (
-        r"copies in another direction than it says",
-        "The kind of this copy doesn't fit its destination and its source",
-        "The destination comes first. cudaMemcpyHostToDevice copies to device memory, "
-        "cudaMemcpyDeviceToHost to host memory.",
-    ),
-    (
-        r"through a null pointer",
-        "The pointer is null: no memory was given to it",
-        "Make it an array, in shared memory where a block shares it, or allocate what it points "
-        "to.",
-    ),
-    (
-        r"Conflicting meta-parameters",
-        "The launch sets a parameter that the autotuner chooses as well",
-        "Leave it out of the call: the configurations give it a value.",
-    ),
-    (
-        r"OSError: lib(?:cuda|cudart)\.so\S*: cannot open shared object",
-        "The launcher loads CUDA's library, and host code runs in a process without a GPU",
-        "Take memory from `torch.empty`, also in an allocator for `triton.set_allocator`.",
-    ),
-    (
-        r"Cannot view a tensor|view size is not compatible",
-        "`view` needs a contiguous tensor, and this one's rows or columns lie apart",
-        "Pass the tensor itself and its strides to the kernel.",
-    ),
-    (
-        r"object of type 'int' has no len\(\)",
-        "A number stands where a tuple or a list belongs, as in a launch's grid",
-        "A tuple of one has a comma: `(programs,)`.",
-    ),
-    (
-        r"'function' object is not subscriptable",
-        "A plain function stands where a kernel with its grid belongs",
-        "Write `@triton.jit` in the line above the kernel's `def`.",
-    ),
-    (
-        r"Boolean value of Tensor with more than one value is ambiguous",
-        "A condition decides for a whole program in Triton, and this one is a block",
-        "Pass it as the `mask` of a load or a store, choose by `tl.where`, or combine by `&`.",
-    ),
-    (
-        r"ssignment of read-only location",
-        "This line stores through a pointer that is declared `const`",
-        "Leave the `const` of what is written out.",
-    ),
-    (
-        r"expected unqualified-id before string constant",
-        "A function above this line has no end: a `}` is missing",
-        "Count the braces of the function above.",
-    ),
-    (
-        r"dynamic shared memory, of which the launch has 0 bytes",
-        "The launch asks for no dynamic shared memory, and the kernel has an `extern __shared__` "
-        "array",
-        "Pass its size in bytes as the third argument of the launch: kernel<<<grid, block, "
-        "bytes>>>(...).",
-    ),
-)
+    (r"\W(?:concept|requires|consteval|constinit)\W+(?:does not name|was not|is undefined)"
+     rf"|\W(?:{_NEW_NAMES})\W+is not a member of \W*std\b"
+     rf"|namespace \Wstd\W has no member \W(?:{_NEW_NAMES})\b",
+     "This is C++20, and CUDA C++ is compiled as C++17, which is nvcc's default",
+     "Write it in C++17: `std::enable_if_t` or a `static_assert` for a concept, a pointer "
+     "and a size for a span."),
+    ("__global__ function call must be configured",
+     "A kernel is called here like a function of the host, without a launch",
+     "Launch it: kernel<<<blocks, threads>>>(...)."),
+    (r"arange's arguments must be of type tl.constexpr",
+     "`tl.arange` needs numbers that are known when the kernel is compiled",
+     "Declare the parameter with `: tl.constexpr`."),
+    (r"arange's range must be a power of 2|Shape element \d+ must be a power of 2",
+     "A block's size has to be a power of two",
+     "Take the next one above it, which `triton.next_power_of_2` computes, with a mask."),
+    (r"numel \(\d+\) exceeds triton maximum tensor numel",
+     "A block grows with the size, and Triton's have at most 1,048,576 elements",
+     "Give the block a fixed size, and take more programs or a loop."),
+    (r"Ternary expression with dynamic condition",
+     "`a if c else b` chooses once for a whole block in Triton, not for each element",
+     "Choose for each element by `tl.where(c, a, b)`."),
+    (r"\b(?:max|min)imum\(\) got an unexpected keyword argument 'axis'",
+     "`tl.maximum` and `tl.minimum` compare two blocks, element by element, and have no axis",
+     "Along an axis of one block it is `tl.max` or `tl.min`."),
+    (r"order that streams and events allow.*through a null pointer",
+     "A kernel uses memory of `cudaMallocAsync` before its stream has waited for the allocation",
+     "Allocate on the kernel's stream, or let it wait for an event behind the allocation."),
+    (r"copies in another direction than it says",
+     "The kind of this copy doesn't fit its destination and its source",
+     "The destination comes first. cudaMemcpyHostToDevice copies to device memory, "
+     "cudaMemcpyDeviceToHost to host memory."),
+    (r"through a null pointer",
+     "The pointer is null: no memory was given to it",
+     "Make it an array, in shared memory where a block shares it, or allocate what it points "
+     "to."),
+    (r"Conflicting meta-parameters",
+     "The launch sets a parameter that the autotuner chooses as well",
+     "Leave it out of the call: the configurations give it a value."),
+    (r"OSError: lib(?:cuda|cudart)\.so\S*: cannot open shared object",
+     "The launcher loads CUDA's library, and host code runs in a process without a GPU",
+     "Take memory from `torch.empty`, also in an allocator for `triton.set_allocator`."),
+    (r"Cannot view a tensor|view size is not compatible",
+     "`view` needs a contiguous tensor, and this one's rows or columns lie apart",
+     "Pass the tensor itself and its strides to the kernel."),
+    (r"object of type 'int' has no len\(\)",
+     "A number stands where a tuple or a list belongs, as in a launch's grid",
+     "A tuple of one has a comma: `(programs,)`."),
+    (r"'function' object is not subscriptable",
+     "A plain function stands where a kernel with its grid belongs",
+     "Write `@triton.jit` in the line above the kernel's `def`."),
+    (r"Boolean value of Tensor with more than one value is ambiguous",
+     "A condition decides for a whole program in Triton, and this one is a block",
+     "Pass it as the `mask` of a load or a store, choose by `tl.where`, or combine by `&`."),
+    (r"ssignment of read-only location",
+     "This line stores through a pointer that is declared `const`",
+     "Leave the `const` of what is written out."),
+    (r"expected unqualified-id before string constant",
+     "A function above this line has no end: a `}` is missing",
+     "Count the braces of the function above."),
+    (r"dynamic shared memory, of which the launch has 0 bytes",
+     "The launch asks for no dynamic shared memory, and the kernel has an `extern __shared__` "
+     "array",
+     "Pass its size in bytes as the third argument of the launch: kernel<<<grid, block, "
+     "bytes>>>(...)."),
+    (r"cannot cast [^\n]* to [^\n]*pointer<",
+     "The dtype of a pointer isn't that of its elements",
+     "The elements have `x_ptr.dtype.element_ty`. A store converts by itself."),
+    (r"Value argument cannot be block type if pointer argument is not a block",
+     "This store has a whole block of values, and one address for all of them",
+     "Add each element's offset to the pointer, or reduce the block to one value first."),
+    (r"invalid operands of type pointer<\w+> and (?:<[^<>\n]*|\S*\.)((?:bf|fp|float)\d+)",
+     r"An offset to a pointer is a whole number, and this one is \1",
+     "`/` makes a fraction of whole numbers: divide by `//`."),
+    (r"for \*\*", "Triton has no `**`", "Write `x * x`, or `tl.exp2(y * tl.log2(x))` for x > 0."),
+    (r"AST node type: (?:Break|Continue)\b",
+     "Triton's language has neither `break` nor `continue`",
+     "Bound the loop by its range, and leave elements out by a mask or `tl.where`."),
+    (r"cannot convert (\S+) of type <class 'str'> to tensor",
+     r"The text '\1' stands where a number belongs",
+     'Infinity is `float("inf")`.'),
+    (r"'int' object is not iterable",
+     "A number stands where a shape or a tuple belongs",
+     "Write it in brackets: `[BLOCK]`."),
+    (r"unexpected keyword argument 'dim'",
+     "A reduction of Triton's has no `dim`",
+     "Write `axis=`. `tl.softmax` alone has a `dim`."),
+)  # fmt: skip
 
 
 def _in_words(pattern: str, mistake: str, advice: str) -> _Row:
-    return _Row(pattern, lambda context, match: Cause("words", mistake, advice))
+    return _Row(pattern, lambda _, match: Cause("words", match.expand(mistake), advice))
 
 
 _BLOCK_TYPE = re.compile(r"<(\[.*\]), (\w+)>")  # <['64', '64'], fp16>
@@ -364,15 +355,6 @@ def _reduces_two_values(context: Context, match: re.Match[str]) -> Cause | None:
         return None
     what = f"`tl.{match[1]}(a, b)` reduces `a` along an axis `b`: it doesn't combine two values"
     return Cause("axis", what, f"Of two values it is {_OF_TWO_VALUES[match[1]]}.")
-
-
-def _noinline(context: Context, match: re.Match[str]) -> Cause:
-    """A block that is passed to a function that isn't put where it is called, with the call."""
-    called = re.compile(rf"(?<!def )\b{match[1]}\(")
-    calls = [n for n, line in enumerate(context.lines, 1) if called.search(line)]
-    what = f"`{match[1]}` is declared with `noinline=True`, and such a function takes no block"
-    advice = "Declare it with `@triton.jit` alone."
-    return Cause("noinline", what, advice, context.shown(*calls[:1]))
 
 
 # The call that is given an axis, not one around it: `tl.sqrt(tl.sum(x, axis=1))`.
@@ -551,7 +533,6 @@ _TABLE = (
     *(_in_words(*each) for each in _WORDS),
     _Row(r"\btl\.(max|min|sum)\(", _reduces_two_values, True, Status.compile_error),
     _Row(_GIVEN_AXIS, _axis, True, Status.compile_error),
-    _Row(r"Function (\w+?)(?:_\d+)? is marked noinline, but was called with non-", _noinline),
     _Row(
         r"Loop-carried variable (\w+) has initial type (\w+|<[^<>]+>) but is re-assigned to "
         r"(\w+|<[^<>]+>)",
@@ -583,4 +564,14 @@ _GENERAL = (
         _beyond_array,
     ),
     _Row(r"^Program [^\n]*? (?:reads|writes) \d+ bytes ", _cast_pointer),
+    _in_words(
+        r"incompatible dimensions at index (\d+): (\d+) and (\d+)",
+        r"Two blocks that meet here have \2 and \3 elements along axis \1",
+        "They need one shape, a mask too: `[:, None]` makes a column, `[None, :]` a row.",
+    ),
+    _in_words(
+        r"input and other must have equal reduction dimensions",
+        "`tl.dot(a, b)` needs as many rows of b as a has columns",
+        "Load one of them turned, or turn it by `tl.trans`.",
+    ),
 )

@@ -1,17 +1,31 @@
-"""Python, NumPy and torch in a Triton kernel, and what Triton has in their place."""
+"""What Triton's compiler refuses: Python, NumPy and torch in a kernel, misused calls."""
 
 from __future__ import annotations
 
+import difflib
+import importlib.util
 import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 from grader.grading.by_source import Context
 from grader.grading.diagnosis import Cause
 
+Rule = Callable[[Context, re.Match[str]], Cause | None]
 _SAME = re.compile(
     r"abs|arange|arg(?:max|min)|ceil|clamp|cos|cumsum|dot|erf|exp2?|floor|full|log2?|max(?:imum)?"
     r"|min(?:imum)?|rsqrt|sigmoid|sin|softmax|sqrt|sum|trans|where|zeros(?:_like)?"
 )
 _OTHER = {"clip": "clamp", "fabs": "abs", "matmul": "dot", "mm": "dot", "transpose": "trans"}
+
+_PASSED = "Pass the number to the kernel as a parameter."
+_INSTEAD = {
+    **dict.fromkeys(("len", "numel", "size", "stride"), _PASSED),
+    "next_power_of_2": "Compute it in the launcher, and pass it as a `tl.constexpr`.",
+    "inf": 'Write `float("inf")`.',
+    "mean": "Divide `tl.sum` by the number of elements that exist, not by the block's length.",
+}
 
 
 def _in_triton(name: str, argument: str = "") -> str:
@@ -20,32 +34,74 @@ def _in_triton(name: str, argument: str = "") -> str:
         return f"Write `{argument or 'x'}.to(tl.{name}32)`."
     if name == "print":
         return f'A text comes first: `print("{argument}", {argument})`.'
-    if name == "len":
-        return "Pass the number of elements to the kernel as a parameter."
+    if name in _INSTEAD:
+        return _INSTEAD[name]
     if re.fullmatch(r"b?float(?:16|32|64)|u?int(?:8|16|32|64)", name):
-        return f"`x.to(tl.{name})` converts. A number needs no conversion."
+        return (
+            f"The dtype is `tl.{name}`. `x.to(tl.{name})` converts; a number needs no conversion."
+        )
     if _SAME.fullmatch(name) or name in _OTHER:
         return f"Write `tl.{_OTHER.get(name, name)}`."
+    if name in _names("extra/libdevice.py"):
+        return f"Write `libdevice.{name}`, after `from triton.language.extra import libdevice`."
+    if near := difflib.get_close_matches(name, sorted(_names("__init__.py")), n=1, cutoff=0.8):
+        return f"Did you mean `tl.{near[0]}`?"
     return "Compose it of what Triton has, such as `tl.exp`, `tl.sum`, `tl.where` and `+ - * /`."
 
 
-def of_module(context: Context, match: re.Match[str]) -> Cause | None:
-    """A function of torch, NumPy or math; `match` has the name that the module has in the file."""
-    used = re.search(rf"\b{match[1] or 'math'}\.(?:\w+\.)*(\w+)", context.line)
-    if used is None:
-        return None
-    mistake = f"`{used[0]}` runs on the host, and a kernel can't call it"
-    return Cause("of_host", mistake, _in_triton(used[1]), context.marked(*used.span()))
+@cache
+def _names(file: str) -> frozenset[str]:
+    """What a file of Triton's language defines or lists, which isn't imported here."""
+    triton = importlib.util.find_spec("triton")
+    places = triton.submodule_search_locations or () if triton else ()
+    texts = [(Path(each) / "language" / file).read_text("utf-8") for each in places]
+    return frozenset(re.findall(r'(?m)^(?:def |    ")(\w+)', "\n".join(texts)))
 
 
-def of_python(context: Context, match: re.Match[str]) -> Cause | None:
-    """A function of Python's that takes no block: `match` has its name."""
-    name = match[1] or "print"
-    used = re.search(rf"(?<![\w.]){name}\s*\(\s*([\w.]*)", context.line)
-    if used is None:
-        return None
-    mistake = f"Python's `{name}` doesn't take a block in this way"
-    return Cause("of_python", mistake, _in_triton(name, used[1]), context.marked(*used.span()))
+def _misused(use: str, otherwise: str, mistake: str) -> Rule:
+    """A rule for a name that `use` finds in the line, beside what the name is called with.
+
+    The failure's words have the name; where they don't, `otherwise` stands for it.
+    """
+
+    def rule(context: Context, match: re.Match[str]) -> Cause | None:
+        name = match[1] if match.re.groups and match[1] else otherwise
+        used = re.search(use.replace("NAME", name), context.line)
+        if used is None:
+            return None
+        at, advice = context.marked(*used.span()), _in_triton(*used.groups(""))
+        return Cause("of_python", mistake.format(used[0], used[1]), advice, at)
+
+    return rule
+
+
+_UNKNOWN = _misused(r"[\w.]*\.(NAME)\b", "", "Triton has no `{0}`")
+_OF_MODULE = _misused(
+    r"\b(?:NAME)\.(?:\w+\.)*(\w+)",
+    "math|triton",
+    "`{0}` runs on the host, and a kernel can't call it",
+)
+_OF_PYTHON = _misused(
+    r"(?<![\w.])(NAME)\s*\(\s*([\w.]*)",
+    "print",
+    "Python's `{1}` doesn't take a block in this way",
+)
+
+
+def not_a_dtype(context: Context, match: re.Match[str]) -> Cause | None:
+    """Something else in the place of a dtype: `match` has its type."""
+    given = "a block" if match[1] == "tensor" else f"Python's `{match[1]}`"
+    advice = "A dtype is `tl.float32` or the like, or `x.dtype`: `tl.full(shape, value, dtype)`."
+    return Cause("dtype", f"A dtype belongs where this line passes {given}", advice)
+
+
+def not_a_pointer(context: Context, match: re.Match[str]) -> Cause | None:
+    """A load or store of what isn't an address: `match` has its type and the call."""
+    used = re.search(rf"{re.escape(match[2])}\(\s*([\w.]+)", context.line)
+    kind = "values" if "fp" in match[1] or "bf" in match[1] else "whole numbers"
+    mistake = f"`{match[2]}` takes a pointer, and `{used[1] if used else 'this'}` holds {kind}"
+    advice = "A pointer is a parameter plus offsets, `x_ptr + offs`. What was loaded is a value."
+    return Cause("no_pointer", mistake, advice, context.marked(*used.span(1)) if used else ())
 
 
 _TAKEN = re.compile(
@@ -72,10 +128,14 @@ def indexed(context: Context, _: re.Match[str]) -> Cause | None:
 
 # A pattern of the compiler's words, and the cause that it may show.
 ROWS = (
-    (r"NameError: (\w+) leads to the module |must be real number, not tensor", of_module),
-    (r"NameError: (sum|pow|sorted|any|all|round) is not defined", of_python),
-    (r"\b(float|int)\(\) argument must be a .*'tensor'", of_python),
-    (r"object of type 'tensor' has no (len)\(\)", of_python),
-    (r"\bis not string()", of_python),
+    (r"'(\w+)' (?:object )?has no attribute '(?:is_int|scalar)'", not_a_dtype),
+    (r"(?:'triton\.language[\w.]*'|'tensor' object) has no attribute '(\w+)'", _UNKNOWN),
+    (r"NameError: (\w+) leads to the module |must be real number, not tensor", _OF_MODULE),
+    (r"NameError: (sum|pow|sorted|any|all|round) is not defined", _OF_PYTHON),
+    (r"\b(float|int)\(\) argument must be a .*'tensor'", _OF_PYTHON),
+    (r"object of type 'tensor' has no (len)\(\)", _OF_PYTHON),
+    (r"\bis not string()", _OF_PYTHON),
     (r"__setitem__ is not supported|`_semantic` argument|unsupported tensor index", indexed),
+    ("`_semantic` argument", _OF_MODULE),
+    (r"Unsupported ptr type (.+?) in `(tl\.\w+)`", not_a_pointer),
 )

@@ -240,7 +240,9 @@ def _at_place(cause: Cause, placed: Cause) -> Cause:
 _SAID_BY_CHANGES = frozenset(
     ["factor", "transposed", "first_row", "exchanged", "scalar", "rounded", "formula"]
 )
-_NARROWS = re.compile(r"\.to\((?!tl\.(?:float32|u?int))|float16|__float2half|\bhalf\b")
+_HALF = re.compile(r"\.to\(tl\.b?float16\)|float16|__float2half|\bhalf\b")
+# An operand of a product has to have the other one's dtype.
+_NARROWS = re.compile(rf"\.to\((?!tl\.(?:float32|u?int)|(\w+)\.dtype\), \1\b)|{_HALF.pattern}")
 _ADDED = r"^\s*(\w+)(?:\[[^\]]*\])?\s*(?:\+=|=(?=.*\b\1\b)).*"  # to what the line has so far
 _OF_PRODUCT = re.compile(rf"{_ADDED}\btl\.dot\(")
 # By the name of a cause, a pattern of the few lines that it is about.
@@ -267,13 +269,13 @@ def _with_lines(cause: Cause | None, failed: Failed) -> Cause | None:
         return cause
     variant = failed.space.task.variant
     text = SourceText(failed.runner.source, variant.language == "triton")
+    is_whole = cause.name == "rounded" and failed.space.dtype == "float32"
+    pattern = _HALF if is_whole else _SHOWN_AT[cause.name]  # other tensors are float32, too
     shown = []
     for function in text.reached(variant.entry):
         for number in range(text.line_at(function.start), text.line_at(function.end - 1) + 1):
             begin, line = text.starts[number - 1], text.lines[number - 1]
-            match = _SHOWN_AT[cause.name].search(
-                text.code[begin : begin + min(len(line), LONGEST_LINE)]
-            )
+            match = pattern.search(text.code[begin : begin + min(len(line), LONGEST_LINE)])
             if match:
                 length = len(match[0].rstrip())
                 shown.append(SourceLine(number, line.rstrip(), "", match.start(), length))

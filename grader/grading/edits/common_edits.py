@@ -12,6 +12,7 @@ from grader.grading.edits.edit_scope import (
     BUILTINS,
     LONGEST,
     WORDS,
+    Call,
     Edit,
     Rule,
     Scope,
@@ -294,7 +295,7 @@ def _positional_axes(scope: Scope) -> dict[int, tuple[int, int]]:
 
 
 def _is_axis(tokens: Sequence[Token], index: int) -> bool:
-    return index > 1 and tokens[index - 1].text == "=" and tokens[index - 2].text == "axis"
+    return index > 1 and tokens[index - 1].text == "=" and tokens[index - 2].text in ("axis", "dim")
 
 
 def _in_place_of_infinity(scope: Scope) -> Iterator[Edit]:
@@ -451,6 +452,7 @@ def _arguments(scope: Scope) -> Iterator[Edit]:
                 yield scope.exchanged(one, other, f"`{call.name}`", 2)
         if callee is None or len(call.arguments) < 2:
             continue
+        yield from _by_names(scope, call, callee.parameters)
         given = [source[low:high] for low, high in call.arguments]
         named = [plain(each) for each in callee.parameters]
         for i in range(len(given)):
@@ -471,6 +473,31 @@ def _arguments(scope: Scope) -> Iterator[Edit]:
                     )
                     edit = scope.exchanged(call.arguments[i], call.arguments[j], "", cost)
                     yield replace(edit, what=what, advice="Exchange the two arguments.")
+
+
+def _by_names(scope: Scope, call: Call, parameters: Sequence[str]) -> Iterator[Edit]:
+    """Three or more arguments in another order than the parameters that have their names."""
+    source = scope.text.source
+    spans = [span for span in call.arguments if "=" not in source[slice(*span)]]
+    left = [source[slice(*span)] for span in spans]
+    named = [plain(each) for each in parameters[: len(spans)]]
+    right: list[str] = []
+    for name in named:
+        fitting = [each for each in left if plain(each) == name]
+        fitting = fitting or [each for each in left if plain(each) not in named]
+        if not fitting:
+            return
+        right.append(fitting[0])
+        left.remove(fitting[0])
+    changes = [
+        Change(*span, new)
+        for span, new in zip(spans, right, strict=False)
+        if source[slice(*span)] != new
+    ]
+    if len(changes) > 2:
+        what = f"`{call.name}` gets arguments in another order than that of its parameters"
+        advice = f"Write {', '.join(right)}."
+        yield scope.edit("exchanged", changes, what, advice, 0)
 
 
 def _parameters(scope: Scope) -> Iterator[Edit]:

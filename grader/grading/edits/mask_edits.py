@@ -113,12 +113,24 @@ def _turned(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("transposed", *mask, new, 2)
 
 
-@at_each(r"\bfor (\w+) in range\((?:0, )?(\w+), \w+\)")
+_ALONG = (
+    r"(?m)^([ \t]*)for (\w+) in range\((?:0, )?"
+    r"(?:(?P<n>\w+), (?P<step>\w+)|(?:tl|triton)\.cdiv\((?P<m>\w+), (?P<block>\w+)\))\)"
+)
+
+
+@at_each(_ALONG)
 def _unmasked_along(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
     """Loads of a loop whose masks all lack the bound of the index that the loop moves along."""
     code = scope.text.code
-    start = rf"\b(\w+) = \(?{loop[1]} \+ tl\.arange"
+    size, step = loop["n"] or loop["m"], loop["step"] or loop["block"]
+    done = loop[2] if loop["n"] else f"{loop[2]} \\* {step}"
+    start = rf"\b(\w+) = \(?{done} \+ tl\.arange"
     made = next(scope.matches(start, loop.end()), None)
+    if made is None:  # the pointers are moved on, and the index isn't
+        start = rf"\b(\w+) = tl\.arange\(0, {step}\)"
+        made = next(scope.matches(start, end=loop.start()), None)
+        size = f"{size} - {loop[2]}{'' if loop['n'] else f' * {step}'}"
     changes = []
     for call in scope.calls if made else ():
         mask = _mask_of(scope, call) if call.name == "tl.load" else None
@@ -129,11 +141,11 @@ def _unmasked_along(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
         text = pointers[1] if pointers else code[low:high]
         index = re.search(rf"\b{made[1]}(?:\[[:, None]+\])?", text) if made else None
         if index and made and not re.search(rf"\b{made[1]}\b", code[slice(*mask)]):
-            bound = f"({code[slice(*mask)]}) & ({index[0]} < {loop[2]})"
+            bound = f"({code[slice(*mask)]}) & ({index[0]} < {size})"
             changes.append(Change(*mask, bound))
     if len(changes) > 1 and made:
-        what = f"The masks of this loop's loads lack a condition: `{made[1]} < {loop[2]}`"
-        advice = f"The last block along {loop[2]} reaches past the end."
+        what = f"The masks of this loop's loads lack a condition: `{made[1]} < {size}`"
+        advice = f"The last block along {loop['n'] or loop['m']} reaches past the end."
         yield scope.edit("mask_lacks", changes, what, advice, 0)
 
 
@@ -173,18 +185,15 @@ def _index_unmasked(scope: Scope) -> Iterator[Edit]:
         for index in _BLOCK_INDEX.finditer(pointers[1] if pointers else code[low:high]):
             if re.search(rf"\b{index[1]}\b", code[slice(*mask)]):
                 continue
-            bounds = re.findall(rf"\b{index[1]}(?:\[[:, None]+\])? < (\w+)\b", scope.code)
-            for bound in dict.fromkeys(bounds):
-                lacks = f"{index[0]} < {bound}"
+            known = rf"\b{index[1]}(?:\[[:, None]+\])?((?: \+ [\w *]+)? < \w+(?: - \w[\w *]*)?)"
+            for bound in dict.fromkeys(re.findall(known, scope.code)):
+                lacks = f"{index[0]}{bound}"
                 what = f"The mask lacks a condition: {scope.quoted(0, 0, lacks)}"
                 change = Change(*mask, f"({code[slice(*mask)]}) & ({lacks})")
                 yield scope.edit("mask_lacks", [change], what, _OWN_BOUND, 0)
 
 
-@at_each(
-    r"(?m)^([ \t]*)for (\w+) in range\((?:0, )?"
-    r"(?:(?P<n>\w+), \w+|(?:tl|triton)\.cdiv\((?P<m>\w+), (?P<block>\w+)\))\)"
-)
+@at_each(_ALONG)
 def _same_each_round(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
     """Masks of pointers that a loop moves on, which compare with all of a size in each round."""
     code = scope.text.code

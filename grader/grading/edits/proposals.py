@@ -32,11 +32,15 @@ def edits_of(scope: Scope) -> list[Edit]:
     of_triton = triton_edits.OF_KERNELS if is_kernel else triton_edits.OF_LAUNCHERS
     own = (*mask_edits.RULES, *of_triton) if scope.is_triton else cuda_edits.RULES
     made: list[Edit] = []
-    as_named = {*_as_named(scope)}
+    as_named, special = {*_as_named(scope)}, [*_special(scope)]
     beside = (*neighbour_edits.RULES, *loop_edits.RULES, *block_edits.RULES)
     for rule in (*own, *beside, *common_edits.RULES, *schemas.RULES):
         for edit in rule(scope):
             if _chooses_kernel(scope, edit) or not as_named.isdisjoint(map(_span, edit.changes)):
+                continue
+            if any(
+                all(low <= e.start and e.end <= high for e in edit.changes) for low, high in special
+            ):
                 continue
             counts[edit.line] = counts.get(edit.line, 0) + 1
             if counts[edit.line] <= MOST_PER_LINE:
@@ -55,6 +59,17 @@ def _as_named(scope: Scope) -> Iterator[tuple[int, int]]:
         for span, name in zip(call.arguments, callee.parameters if callee else (), strict=False):
             if scope.text.source[slice(*span)] == name:
                 yield span
+
+
+def _special(scope: Scope) -> Iterator[tuple[int, int]]:
+    """Conditions that single out a size: another number there only moves what fails, or hides it.
+
+    Such as `n == 48` or `n % 96 == 48`. 0 and 1 are what a condition may rightly be about.
+    """
+    sizes = "|".join(sorted(scope.function.integers))
+    pattern = rf"\b(?:{sizes})(?: % \w+)? [=!]= (?:[2-9]|\d\d+)\b"
+    for match in scope.matches(pattern) if sizes else ():
+        yield match.span()
 
 
 def _chooses_kernel(scope: Scope, edit: Edit) -> bool:

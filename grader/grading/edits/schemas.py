@@ -347,11 +347,20 @@ def _whole_argument(scope: Scope) -> Iterator[Edit]:
             known = [*constants, *(("2.0", "0.5") if _OF_HALVES.fullmatch(call.name) else ())]
             for name in known if scope.kind_of(text) in ("data", "float") else ():
                 if name not in text:
-                    is_short = re.fullmatch(r"-?\w+", text)
-                    new = f"{name} * {text}" if is_short else f"({text}) * {name}"
+                    new = _multiplied(text, name)
                     around, is_named = (call.start, call.end), name in constants
                     rule, cost = ("missing_term", 4) if is_named else ("doubled", 2)
                     yield scope.instead(rule, low, high, new, cost, around)
+
+
+def _multiplied(text: str, factor: str) -> str:
+    """A product with one factor more, which a number that it begins with takes in: `-2 * x`."""
+    product = re.fullmatch(r"(-?)(\d+(?:\.\d*)?)f? \* ([\w.]+(?:\([^()]*\))?(?: \* [\w.]+)*)", text)
+    if product and not factor.isidentifier():
+        number = float(product[2]) * float(factor)
+        suffix = "f" * ("f *" in text)
+        return f"{product[1]}{f'{number}{suffix} * ' * (number != 1)}{product[3]}"
+    return f"{factor} * {text}" if re.fullmatch(r"-?\w+", text) else f"({text}) * {factor}"
 
 
 _OF_HALVES = re.compile(r"(?:\w+\.)*(?:exp2?|tanh|sigmoid)f?")  # which differ by a factor of 2
@@ -554,6 +563,15 @@ def _wrapped(scope: Scope) -> Iterator[Edit]:
 _KEYWORD = re.compile(
     r"\b(axis|other|mask|input_precision|keep_dims)\s*=\s*([^,()\n]+(?:\([^()\n]*\))?)"
 )
+# By a call: how its axis is named, what it takes without one, and whether the axis may be kept.
+_ALONG = {
+    **dict.fromkeys(
+        ("tl.sum", "tl.max", "tl.min"),
+        ("axis", "in all of the block", ("", ", keep_dims=True")),
+    ),
+    "tl.cumsum": ("axis", "axis 0: down the columns", ("",)),
+    "tl.softmax": ("dim", "axis 0: down the columns", ("",)),
+}
 
 
 def _keywords(scope: Scope) -> Iterator[Edit]:
@@ -566,13 +584,13 @@ def _keywords(scope: Scope) -> Iterator[Edit]:
     two_axes = "[None, :]" in body or "[:, None]" in body
     for call in scope.calls:
         given = source[call.start : call.end]
-        if call.name in ("tl.sum", "tl.max", "tl.min") and "axis" not in given:
-            for axis in (1, 0) if two_axes and len(call.arguments) == 1 else ():
-                what = f"`{call.name}` has no axis, so it takes in all of the block"
-                for kept in ("", ", keep_dims=True"):
-                    change = Change(call.end - 1, call.end - 1, f", axis={axis}{kept}")
-                    advice = f"Say along which axis, here axis={axis}{kept}: 1 is along a row."
-                    yield scope.edit("axis", [change], what, advice, 1)
+        if call.name in _ALONG and len(call.arguments) == 1 and two_axes:
+            word, taken, shapes = _ALONG[call.name]
+            for axis, kept in itertools.product((1, 0), shapes):
+                what = f"`{call.name}` has no `{word}`, so it takes {taken}"
+                change = Change(call.end - 1, call.end - 1, f", {word}={axis}{kept}")
+                advice = f"Say along which axis, here {word}={axis}{kept}: 1 is along a row."
+                yield scope.edit("axis", [change], what, advice, 1)
         for name, value in known if call.name in ("tl.load", "tl.store") else ():
             if name not in ("mask", "other") or (name == "other" and call.name == "tl.store"):
                 continue

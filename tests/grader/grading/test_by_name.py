@@ -96,14 +96,6 @@ def test_a_loop_without_a_condition_that_nothing_leaves_is_told(source: str, lan
     assert cause_of(result, left.replace("pass", "break"), language) is None
 
 
-def test_a_function_that_is_not_inlined_is_told_at_its_call() -> None:
-    words = "Function of_1 is marked noinline, but was called with non-scalar argument x:fp32[8]"
-    source = "@triton.jit(noinline=True)\ndef of(x):\n    return x\n\n\ny = of(x)\n"
-    told = cause("compile_error", words, source, line=0)
-    assert told is not None and told.what.startswith("`of` is declared with `noinline=True`")
-    assert [each.line for each in told.code] == [6]
-
-
 EXCHANGED = "k: grid (256, 1, 1), block (8192, 1, 1): a block has at most 1024 threads"
 TOO_MANY = "k: grid (1, 1, 1), block ({}, 1): a block has at most 1024 threads"
 
@@ -232,6 +224,41 @@ NAMED = [
      "triton", "reduces `a` along an axis `b`"),
     ("compile_error", "maximum() got an unexpected keyword argument 'axis'",
      "m = tl.maximum(x, axis=0)", "triton", "have no axis"),
+    ("compile_error", "AttributeError: module 'triton.language' has no attribute 'tanh'",
+     "y = 1 + tl.tanh(x)", "triton", "Triton has no `tl.tanh`"),
+    ("compile_error", "AttributeError: 'tensor' object has no attribute 'float'",
+     "y = x.float()", "triton", "Triton has no `x.float`"),
+    ("compile_error", "'float' object has no attribute 'is_int'", "y = tl.full([B], 1.0, 1.0)",
+     "triton", "A dtype belongs where this line passes Python's `float`"),
+    ("compile_error", "'tensor' object has no attribute 'scalar'", "y = x.to(x)", "triton",
+     "A dtype belongs where this line passes a block"),
+    ("compile_error", "cannot cast fp32[constexpr[16]] to <['16'], pointer<fp32>>",
+     "y = x.to(x_ptr.dtype)", "triton", "The dtype of a pointer isn't that of its elements"),
+    ("compile_error", "Unsupported ptr type <['16'], fp32> in `tl.store`", "tl.store(y, p)",
+     "triton", "`tl.store` takes a pointer, and `y` holds values"),
+    ("compile_error", "Value argument cannot be block type if pointer argument is not a block",
+     "tl.store(p, y)", "triton", "one address for all of them"),
+    ("compile_error", "invalid operands of type pointer<fp32> and triton.language.float32",
+     "x = tl.load(p + o / 2)", "triton", "and this one is float32"),
+    ("compile_error", "invalid operands of type pointer<fp32> and <['16'], fp16>",
+     "x = tl.load(p + o)", "triton", "and this one is fp16"),
+    ("compile_error", "unsupported operand type(s) for **: 'tensor' and 'int'", "y = x**2",
+     "triton", "Triton has no `**`"),
+    ("compile_error", "unsupported AST node type: Break", "break", "triton", "neither `break`"),
+    ("compile_error", "cannot convert -inf of type <class 'str'> to tensor",
+     "x = tl.load(p, m, other='-inf')", "triton", "The text '-inf' stands where a number"),
+    ("compile_error", "'int' object is not iterable", "y = tl.zeros(B, tl.float32)", "triton",
+     "A number stands where a shape"),
+    ("compile_error", "got an unexpected keyword argument 'dim'", "y = tl.sum(x, dim=0)", "triton",
+     "has no `dim`"),
+    ("compile_error", "Cannot make_shape_compatible: incompatible dimensions at index 1: 32 and 16",
+     "y = a + b", "triton", "have 32 and 16 elements along axis 1"),
+    ("compile_error", "input and other must have equal reduction dimensions", "y = tl.dot(a, b)",
+     "triton", "as many rows of b as a has columns"),
+    ("compile_error", "Did you forget to add @triton.jit ? (`_semantic` argument must be provided",
+     "for i in range(triton.cdiv(n, B)):", "triton", "`triton.cdiv` runs on the host"),
+    ("compile_error", "NameError: total is not defined",
+     "        total = x", "triton", "has a value only where a condition"),
     ("out_of_memory", "a cudaMalloc of 4 bytes is never freed.",
      "cudaMalloc((void**)&out, 4); } void f(float* out) {", "cuda",
      "overwrites the parameter `out`"),
@@ -317,6 +344,24 @@ def test_an_unknown_name_is_marked_in_its_line() -> None:
     assert found is not None
     [marked] = found.code
     assert source[marked.start :][: marked.length] == "blockdim"
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("tanh", "libdevice.tanh"),
+        ("exp", "Write `tl.exp`"),
+        ("maximun", "Did you mean `tl.maximum`?"),
+        ("inf", 'float("inf")'),
+        ("mean", "Divide `tl.sum`"),
+        ("stride", "as a parameter"),
+        ("relu", "Compose it"),
+    ],
+)
+def test_a_name_that_triton_lacks_has_what_to_write_in_its_place(name: str, advice: str) -> None:
+    words = f"AttributeError: module 'triton.language' has no attribute '{name}'"
+    told = cause("compile_error", words, f"y = tl.{name}(x)")
+    assert told is not None and advice in told.advice
 
 
 @pytest.mark.parametrize(("status", "what", "source", "language", "words"), NAMED)

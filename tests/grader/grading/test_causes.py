@@ -199,3 +199,19 @@ def test_a_cause_that_outputs_show_is_told_with_the_lines_it_is_about(
 
     assert shown([lines[1], lines[0]]) == [(4, lines[0])]
     assert shown([lines[0]] * 9) == []
+
+
+@pytest.mark.parametrize(("dtype", "numbers"), [("float32", [3]), ("float16", [3, 5])])
+def test_a_conversion_that_rounds_nothing_is_no_line_of_a_rounded_sum(
+    dtype: str, numbers: list[int]
+) -> None:
+    source = (
+        "@triton.jit\ndef k(p, v):\n    l = tl.sum(p.to(tl.float16), axis=1)\n"
+        "    acc = tl.dot(p.to(v.dtype), v)\n    l = tl.sum(p.to(v.dtype), axis=1)\n\n\n"
+        "def flash_attention(q):\n    k[(1,)](q)\n"
+    )
+    runner = SimpleNamespace(source=source)
+    result = CaseResult(PLAIN, OUTSIDE)
+    failed = Failed(replace(SPACE, dtype=dtype), runner, [], result)  # type: ignore[arg-type]
+    placed = _with_lines(Cause("rounded", "", ""), failed)
+    assert placed is not None and [each.line for each in placed.code] == numbers

@@ -64,6 +64,62 @@ def test_a_mistake_is_undone(right, wrong, name):
     assert (name or "mask_lacks", without_parentheses(TEXT)) in made
 
 
+MOVING = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def k(a_ptr, b_ptr, out_ptr, M, N, K, stride_am, stride_om, BLOCK_M: tl.constexpr,
+      BLOCK_K: tl.constexpr):
+    offs_m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_k = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + offs_m[:, None] * K + offs_k[None, :]
+    b_ptrs = b_ptr + offs_k[:, None] * N + offs_m[None, :]
+    total = tl.zeros((BLOCK_M, BLOCK_M), dtype=tl.float32)
+    for k in range({range}):
+        a = tl.load(a_ptrs, mask=(offs_m[:, None] < M) & (offs_k[None, :]{bound}), other=0.0)
+        b = tl.load(b_ptrs, mask=(offs_m[None, :] < N) & (offs_k[:, None]{bound}), other=0.0)
+        total = tl.dot(a, b, total)
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K * N
+    p = tl.softmax(total, dim=1)
+    tl.store(out_ptr + offs_m[:, None] * N + offs_m[None, :], p, mask=offs_m[:, None] < M)
+
+
+def f(a, b, out):
+    M, N = out.shape
+    k[(M,)](a, b, out, M, N, a.shape[1], a.stride(0), out.stride(0), BLOCK_M=16, BLOCK_K=16)
+"""
+STEPS = ("0, K, BLOCK_K", " < K - k"), ("0, tl.cdiv(K, BLOCK_K)", " < K - k * BLOCK_K")
+
+
+@pytest.mark.parametrize("steps", STEPS)
+@pytest.mark.parametrize(
+    ("right", "wrong", "name"),
+    [
+        (" & (offs_k[None, :]{bound})", "", "mask_lacks"),
+        (" & (offs_k[None, :]{bound})| & (offs_k[:, None]{bound})", "", "mask_lacks"),
+        ("total, dim=1", "total", "axis"),
+        ("M, N, a.shape[1], a.stride(0)", "a.stride(0), M, N, a.shape[1]", "exchanged"),
+    ],
+)
+def test_a_mistake_where_pointers_are_moved_on_is_undone(right, wrong, name, steps):
+    mistaken = MOVING
+    for each in right.split("|"):
+        assert each in mistaken
+        mistaken = mistaken.replace(each, wrong)
+    whole, mistaken = (
+        text.replace("{range}", steps[0]).replace("{bound}", steps[1])
+        for text in (MOVING, mistaken)
+    )
+    made = [
+        (edit.name, without_parentheses(changed(mistaken, edit)))
+        for scope in scopes(mistaken, True)
+        for edit in edits_of(scope)
+    ]
+    assert (name, without_parentheses(whole)) in made
+
+
 TUNED = """
 @triton.autotune(configs=CONFIGS, key=["M"])
 @triton.jit

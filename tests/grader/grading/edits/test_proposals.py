@@ -4,6 +4,8 @@ import pytest
 
 from grader.executors.source_text import SourceText
 from grader.grading.edits.likely_edits import ranked
+from grader.grading.edits.proposals import edits_of
+from tests.support.changed_texts import scopes
 
 TRITON = """
 import triton
@@ -797,3 +799,25 @@ def test_parameters_in_another_order_than_the_stub_s_are_put_in_its_order_first(
     for change in sorted(first["changes"], key=lambda each: -each["start"]):
         given = given[: change["start"]] + change["new"] + given[change["end"] :]
     assert given == source
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_special"),
+    [("n % 96 == 48", True), ("n == 48", True), ("at == 32", False)],
+)
+def test_the_number_of_a_condition_that_singles_out_a_size_is_not_the_mistake(
+    condition: str, is_special: bool
+) -> None:
+    source = (
+        "__global__ void k(const float* in, float* x, int n) {\n    int at = threadIdx.x;\n"
+        f"    if ({condition}) return;\n    x[at] = in[at] * n;\n}}\n"
+        'extern "C" void f(const float* in, float* x, int n) {\n    k<<<1, 64>>>(in, x, n);\n}\n'
+    )
+    low = source.index(condition)
+    changed = [
+        edit
+        for scope in scopes(source, False)
+        for edit in edits_of(scope)
+        if all(low <= e.start and e.end <= low + len(condition) for e in edit.changes)
+    ]
+    assert bool(changed) != is_special
