@@ -5,9 +5,9 @@ another for the GPU. A condition on a macro that the file has defined itself, no
 is the same for both. So is an include guard, a default for a limit such as FLT_MAX, a condition
 that no compiler finds true, and one that decides nothing but an `#error`, or macros that nothing
 uses. Both compilers define the same architecture for device code, so that its functions, and macros
-and functions that only these use, may depend on it. So may functions for host and device: each of
-nvcc's two passes takes its own branch, and so do the two objects that the emulator makes of such a
-file (`for_host`).
+and functions that only these use, may depend on it. So may functions for host and device, and the
+macros that they use: each of nvcc's two passes takes its own branch, and so do the two objects that
+the emulator makes of such a file (`for_host`).
 """
 
 from __future__ import annotations
@@ -119,6 +119,7 @@ def find(source: Source) -> list[Condition]:
     for start, end in (*braces, *((start, end) for start, (_, end) in functions.items())):
         texts[start:end] = [""] * (end - start)
     for_device = _deciding_nothing(source, texts, functions)
+    for_device.update(each for group in _macros_by_pass(source) for each in group)
     for number, each in enumerate(source.directives):
         is_guard = _is_guard(source.directives[number : number + 3])
         if each.name in ("if", "ifdef", "ifndef"):
@@ -146,30 +147,68 @@ def find(source: Source) -> list[Condition]:
 def for_host(text: str) -> str | None:
     """The file as nvcc's pass for the host reads it; None where the passes read the same.
 
-    In functions for host and device, the architecture is undefined. Elsewhere it stays, since the
-    planner's program knows the kernels' sizes.
+    In functions for host and device, and for macros that are made for them, the architecture is
+    undefined. Elsewhere it stays, since the planner's program knows the kernels' sizes.
     """
     source = read(text)
+    run = source.code.tokens
+    places = [
+        (run[begin].end, run[begin].line, run[end].start, run[end].line)
+        for begin, end in _bodies_by_pass(source)
+    ]
+    for group in _macros_by_pass(source):
+        first, last = group[0].at, group[-1]
+        places.append((first.start, first.line, last.end, last.at.line))
     edits = []
-    for begin, end in _bodies_by_pass(source):
-        opening, closing = source.code.tokens[begin], source.code.tokens[end]
-        undefined = f"\n#undef {_ARCHITECTURE}\n#line {opening.line}\n"
-        again = f"\n#define {_ARCHITECTURE} {_OF_DEVICE}\n#line {closing.line}\n"
-        edits.append(Edit(opening.end, opening.end, undefined))
-        edits.append(Edit(closing.start, closing.start, again))
+    for begin, begin_line, end, end_line in places:
+        undefined = f"\n#undef {_ARCHITECTURE}\n#line {begin_line}\n"
+        again = f"\n#define {_ARCHITECTURE} {_OF_DEVICE}\n#line {end_line}\n"
+        edits += [Edit(begin, begin, undefined), Edit(end, end, again)]
     return apply(text, edits) if edits else None
 
 
 def _bodies_by_pass(source: Source) -> Iterator[tuple[int, int]]:
     """The braces of functions for host and device that ask for the architecture, as indices."""
-    for each in source.directives:
-        defines = each.name in ("define", "undef") and each.tokens
-        if defines and each.tokens[0].text == _ARCHITECTURE:
-            return
+    if _sets_architecture(source):
+        return
     made_of = _made_of(source)
     for body, within in _deciding_for_themselves(source):
         if body.on_host and any(_ARCHITECTURE in _tested(each, made_of) for each in within):
             yield body.begin, body.end
+
+
+def _macros_by_pass(source: Source) -> list[list[Directive]]:
+    """The conditionals on the architecture whose macros functions for host and device use.
+
+    Nothing else uses them but functions of the device that have no shared memory.
+    """
+    texts = [token.text for token in source.code.tokens]
+    bodies = [body for body, _ in _deciding_for_themselves(source)]
+    for body in bodies:
+        within = slice(body.begin, body.end)
+        if not body.on_host and "__shared__" not in texts[within]:
+            texts[within] = [""] * (body.end - body.begin)
+    for_device = _deciding_nothing(source, texts, {})
+    for body in bodies:
+        if body.on_host:
+            texts[body.begin : body.end] = [""] * (body.end - body.begin)
+    for_both = _deciding_nothing(source, texts, {}) - for_device
+    groups: list[list[Directive]] = []
+    depth = 0
+    for each in source.directives if not _sets_architecture(source) else ():
+        if each in for_both:
+            groups += [] if depth else [[]]
+            groups[-1].append(each)
+            depth += each.name in ("if", "ifdef", "ifndef")
+            depth -= each.name == "endif"
+    made_of = _made_of(source)
+    asked = [{name for each in group for name in _tested(each, made_of)} for group in groups]
+    return [group for group, names in zip(groups, asked, strict=True) if names == {_ARCHITECTURE}]
+
+
+def _sets_architecture(source: Source) -> bool:
+    lines = [each for each in source.directives if each.name in ("define", "undef")]
+    return any(each.tokens and each.tokens[0].text == _ARCHITECTURE for each in lines)
 
 
 def _deciding_for_themselves(

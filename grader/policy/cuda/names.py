@@ -16,11 +16,11 @@ _CPP = (
     "algorithm any array atomic barrier bit bitset cassert cctype cerrno cfenv cfloat charconv "
     "chrono cinttypes climits cmath compare complex concepts condition_variable cstdarg cstddef "
     "cstdint cstdio cstdlib cstring ctime cwchar deque exception filesystem format forward_list "
-    "fstream functional future initializer_list iomanip ios iosfwd iostream istream iterator latch "
-    "limits list locale map memory mutex new numbers numeric optional ostream queue random ranges "
-    "ratio regex semaphore set shared_mutex source_location span sstream stack stdexcept stop_token "
-    "streambuf string string_view system_error thread tuple type_traits typeindex typeinfo "
-    "unordered_map unordered_set utility valarray variant vector version"
+    "fstream functional future initializer_list iomanip ios iosfwd iostream istream iterator "
+    "latch limits list locale map memory mutex new numbers numeric optional ostream queue random "
+    "ranges ratio regex semaphore set shared_mutex source_location span sstream stack stdexcept "
+    "stop_token streambuf string string_view system_error thread tuple type_traits typeindex "
+    "typeinfo unordered_map unordered_set utility valarray variant vector version"
 )
 _CUDA = (
     "builtin_types channel_descriptor cooperative_groups cuComplex cuda cuda_awbarrier cuda_bf16 "
