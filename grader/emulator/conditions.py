@@ -17,7 +17,7 @@ import re
 from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from . import unsupported
 from .edits import Edit, apply
@@ -114,12 +114,11 @@ def find(source: Source) -> list[Condition]:
     conditions = []
     made_of = _made_of(source)
     texts = [token.text for token in source.code.tokens]
-    decides_nothing = _deciding_nothing(source, texts, {})
+    decides_nothing = {*chain(*_deciding_nothing(source, texts, {}))}
     functions = _plain_functions(source, bodies)
     for start, end in (*braces, *((start, end) for start, (_, end) in functions.items())):
         texts[start:end] = [""] * (end - start)
-    for_device = _deciding_nothing(source, texts, functions)
-    for_device.update(each for group in _macros_by_pass(source) for each in group)
+    for_device = {*chain(*_deciding_nothing(source, texts, functions), *_macros_by_pass(source))}
     for number, each in enumerate(source.directives):
         is_guard = _is_guard(source.directives[number : number + 3])
         if each.name in ("if", "ifdef", "ifndef"):
@@ -177,11 +176,13 @@ def _bodies_by_pass(source: Source) -> Iterator[tuple[int, int]]:
             yield body.begin, body.end
 
 
-def _macros_by_pass(source: Source) -> list[list[Directive]]:
+def _macros_by_pass(source: Source) -> list[Sequence[Directive]]:
     """The conditionals on the architecture whose macros functions for host and device use.
 
     Nothing else uses them but functions of the device that have no shared memory.
     """
+    if _sets_architecture(source):
+        return []
     texts = [token.text for token in source.code.tokens]
     bodies = [body for body, _ in _deciding_for_themselves(source)]
     for body in bodies:
@@ -192,18 +193,11 @@ def _macros_by_pass(source: Source) -> list[list[Directive]]:
     for body in bodies:
         if body.on_host:
             texts[body.begin : body.end] = [""] * (body.end - body.begin)
-    for_both = _deciding_nothing(source, texts, {}) - for_device
-    groups: list[list[Directive]] = []
-    depth = 0
-    for each in source.directives if not _sets_architecture(source) else ():
-        if each in for_both:
-            groups += [] if depth else [[]]
-            groups[-1].append(each)
-            depth += each.name in ("if", "ifdef", "ifndef")
-            depth -= each.name == "endif"
+    for_both = [one for one in _deciding_nothing(source, texts, {}) if one not in for_device]
+    outermost = [one for one in for_both if not any(one[0] in other[1:] for other in for_both)]
     made_of = _made_of(source)
-    asked = [{name for each in group for name in _tested(each, made_of)} for group in groups]
-    return [group for group, names in zip(groups, asked, strict=True) if names == {_ARCHITECTURE}]
+    asked = [{name for each in one for name in _tested(each, made_of)} for one in outermost]
+    return [one for one, names in zip(outermost, asked, strict=True) if names == {_ARCHITECTURE}]
 
 
 def _sets_architecture(source: Source) -> bool:
@@ -379,8 +373,8 @@ def _answers(directive: Directive) -> tuple[bool, bool] | None:
 
 def _deciding_nothing(
     source: Source, texts: Sequence[str], functions: _Functions
-) -> set[Directive]:
-    """The tests whose branches only have what neither `texts` nor other lines name.
+) -> list[Sequence[Directive]]:
+    """The conditionals whose branches only have what neither `texts` nor other lines name.
 
     That is macros alone, or some of `functions` alone.
     """
@@ -389,7 +383,7 @@ def _deciding_nothing(
         (n for n, each in enumerate(directives) if each.name == "include"), default=-1
     )
     code = set(texts)
-    nothing: set[Directive] = set()
+    nothing: list[Sequence[Directive]] = []
     open_at: list[int] = []
     for number, each in enumerate(directives):
         if each.name in ("if", "ifdef", "ifndef"):
@@ -403,7 +397,7 @@ def _deciding_nothing(
             if made is None or made & used or (made and begin <= last_include):
                 continue
             if not any(map(_OF_COMPILERS.fullmatch, made)):
-                nothing.update(group)
+                nothing.append(group)
     return nothing
 
 

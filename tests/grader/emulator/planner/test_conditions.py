@@ -180,6 +180,14 @@ def test_a_condition_that_decides_nothing_is_none(text, is_found):
     assert bool(found(text)) is is_found
 
 
+def test_host_code_takes_its_own_branch_of_nested_conditions() -> None:
+    nested = f"#ifdef __CUDA_ARCH__\n{CHOICE}#else\n#define BLOCKS 0\n#endif\n"
+    assert found(nested + FOR_EITHER) == []
+    of_host = conditions.for_host(nested + FOR_EITHER)
+    assert of_host is not None and of_host.index("#undef __CUDA_ARCH__") < of_host.index("#ifdef")
+    assert of_host.count("#undef") == 1 and of_host.rindex("#define __CUDA_ARCH__") > len(nested)
+
+
 POLYFILL = (
     "#if __CUDA_ARCH__ < 600\n"
     "static __inline__ __device__ double add(double* at, const double by) { return *at += by; }\n"
