@@ -5,9 +5,9 @@ another for the GPU. A condition on a macro that the file has defined itself, no
 is the same for both. So is an include guard, a default for a limit such as FLT_MAX, a condition
 that no compiler finds true, and one that decides nothing but an `#error`, or macros that nothing
 uses. Both compilers define the same architecture for device code, so that its functions, and macros
-and functions that only these use, may depend on it. So may functions for host and device: each of
-nvcc's two passes takes its own branch, and so do the two objects that the emulator makes of such a
-file (`for_host`).
+and functions that only these use, may depend on it. So may functions for host and device, and the
+macros that they use: each of nvcc's two passes takes its own branch, and so do the two objects that
+the emulator makes of such a file (`for_host`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from . import unsupported
 from .edits import Edit, apply
@@ -114,11 +114,11 @@ def find(source: Source) -> list[Condition]:
     conditions = []
     made_of = _made_of(source)
     texts = [token.text for token in source.code.tokens]
-    decides_nothing = _deciding_nothing(source, texts, {})
+    decides_nothing = {*chain(*_deciding_nothing(source, texts, {}))}
     functions = _plain_functions(source, bodies)
     for start, end in (*braces, *((start, end) for start, (_, end) in functions.items())):
         texts[start:end] = [""] * (end - start)
-    for_device = _deciding_nothing(source, texts, functions)
+    for_device = {*chain(*_deciding_nothing(source, texts, functions), *_macros_by_pass(source))}
     for number, each in enumerate(source.directives):
         is_guard = _is_guard(source.directives[number : number + 3])
         if each.name in ("if", "ifdef", "ifndef"):
@@ -146,30 +146,63 @@ def find(source: Source) -> list[Condition]:
 def for_host(text: str) -> str | None:
     """The file as nvcc's pass for the host reads it; None where the passes read the same.
 
-    In functions for host and device, the architecture is undefined. Elsewhere it stays, since the
-    planner's program knows the kernels' sizes.
+    In functions for host and device, and for macros that are made for them, the architecture is
+    undefined. Elsewhere it stays, since the planner's program knows the kernels' sizes.
     """
     source = read(text)
+    run = source.code.tokens
+    places = [
+        (run[begin].end, run[begin].line, run[end].start, run[end].line)
+        for begin, end in _bodies_by_pass(source)
+    ]
+    for group in _macros_by_pass(source):
+        first, last = group[0].at, group[-1]
+        places.append((first.start, first.line, last.end, last.at.line))
     edits = []
-    for begin, end in _bodies_by_pass(source):
-        opening, closing = source.code.tokens[begin], source.code.tokens[end]
-        undefined = f"\n#undef {_ARCHITECTURE}\n#line {opening.line}\n"
-        again = f"\n#define {_ARCHITECTURE} {_OF_DEVICE}\n#line {closing.line}\n"
-        edits.append(Edit(opening.end, opening.end, undefined))
-        edits.append(Edit(closing.start, closing.start, again))
+    for begin, begin_line, end, end_line in places:
+        undefined = f"\n#undef {_ARCHITECTURE}\n#line {begin_line}\n"
+        again = f"\n#define {_ARCHITECTURE} {_OF_DEVICE}\n#line {end_line}\n"
+        edits += [Edit(begin, begin, undefined), Edit(end, end, again)]
     return apply(text, edits) if edits else None
 
 
 def _bodies_by_pass(source: Source) -> Iterator[tuple[int, int]]:
     """The braces of functions for host and device that ask for the architecture, as indices."""
-    for each in source.directives:
-        defines = each.name in ("define", "undef") and each.tokens
-        if defines and each.tokens[0].text == _ARCHITECTURE:
-            return
+    if _sets_architecture(source):
+        return
     made_of = _made_of(source)
     for body, within in _deciding_for_themselves(source):
         if body.on_host and any(_ARCHITECTURE in _tested(each, made_of) for each in within):
             yield body.begin, body.end
+
+
+def _macros_by_pass(source: Source) -> list[Sequence[Directive]]:
+    """The conditionals on the architecture whose macros functions for host and device use.
+
+    Nothing else uses them but functions of the device that have no shared memory.
+    """
+    if _sets_architecture(source):
+        return []
+    texts = [token.text for token in source.code.tokens]
+    bodies = [body for body, _ in _deciding_for_themselves(source)]
+    for body in bodies:
+        within = slice(body.begin, body.end)
+        if not body.on_host and "__shared__" not in texts[within]:
+            texts[within] = [""] * (body.end - body.begin)
+    for_device = _deciding_nothing(source, texts, {})
+    for body in bodies:
+        if body.on_host:
+            texts[body.begin : body.end] = [""] * (body.end - body.begin)
+    for_both = [one for one in _deciding_nothing(source, texts, {}) if one not in for_device]
+    outermost = [one for one in for_both if not any(one[0] in other[1:] for other in for_both)]
+    made_of = _made_of(source)
+    asked = [{name for each in one for name in _tested(each, made_of)} for one in outermost]
+    return [one for one, names in zip(outermost, asked, strict=True) if names == {_ARCHITECTURE}]
+
+
+def _sets_architecture(source: Source) -> bool:
+    lines = [each for each in source.directives if each.name in ("define", "undef")]
+    return any(each.tokens and each.tokens[0].text == _ARCHITECTURE for each in lines)
 
 
 def _deciding_for_themselves(
@@ -340,8 +373,8 @@ def _answers(directive: Directive) -> tuple[bool, bool] | None:
 
 def _deciding_nothing(
     source: Source, texts: Sequence[str], functions: _Functions
-) -> set[Directive]:
-    """The tests whose branches only have what neither `texts` nor other lines name.
+) -> list[Sequence[Directive]]:
+    """The conditionals whose branches only have what neither `texts` nor other lines name.
 
     That is macros alone, or some of `functions` alone.
     """
@@ -350,7 +383,7 @@ def _deciding_nothing(
         (n for n, each in enumerate(directives) if each.name == "include"), default=-1
     )
     code = set(texts)
-    nothing: set[Directive] = set()
+    nothing: list[Sequence[Directive]] = []
     open_at: list[int] = []
     for number, each in enumerate(directives):
         if each.name in ("if", "ifdef", "ifndef"):
@@ -364,7 +397,7 @@ def _deciding_nothing(
             if made is None or made & used or (made and begin <= last_include):
                 continue
             if not any(map(_OF_COMPILERS.fullmatch, made)):
-                nothing.update(group)
+                nothing.append(group)
     return nothing
 
 

@@ -1,6 +1,7 @@
 """Takes the features that the emulator lacks out of a source: they cost only what uses them.
 
-A function whose body uses one ends the run where it is called, with the feature's name and line.
+A function whose body uses one, or whose attribute is one, ends the run where it is called, with the
+feature's name and line.
 Beside such bodies only using-directives of namespaces that are lacking go, so the rest means what
 it did. A feature that is used elsewhere, or in a body that others can know, makes the file not
 measured.
@@ -53,15 +54,18 @@ def without(source: Source, lacking: Sequence[Unsupported]) -> str | None:
     starts = [each.at.start for each in source.directives]
     edits = []
     for function in functions:
-        uses = (token for token in function.body if feature_of(token))
+        attribute = _attribute(function.head)
+        uses = (token for token in (*attribute[:1], *function.body) if feature_of(token))
         if first := next(uses, None):
             start, end = function.body[0].start, function.body[-1].end
             within = source.directives[bisect_left(starts, start) : bisect_left(starts, end)]
             is_known = any(token.text in telling for token in function.head)
             if is_known or not _may_go(within):
                 return None
+            if attribute:
+                edits.append(Edit(attribute[0].start, attribute[-1].end, ""))
             edits += _ending_the_run(function, first, feature_of(first) or "")
-    done = {token.start for each in functions for token in each.body}
+    done = {t.start for each in functions for t in (*_attribute(each.head), *each.body)}
     for using in _using_directives(source.code.tokens):
         if using[0].start not in done and any(map(feature_of, using)):
             done |= {token.start for token in using}
@@ -128,7 +132,17 @@ def _is_plain(macro: Directive) -> bool:
 def _ending_the_run(function: _Function, at: Token, feature: str) -> list[Edit]:
     """The body replaced, on the line of this token."""
     start, end = function.body[0].start, function.body[-1].end
-    return [Edit(start, at.start, "{ "), Edit(at.start, end, f"{_refusal(feature)}; }}")]
+    refused = max(start, at.start)
+    return [Edit(start, refused, "{ "), Edit(refused, end, f"{_refusal(feature)}; }}")]
+
+
+def _attribute(head: tuple[Token, ...]) -> tuple[Token, ...]:
+    """A kernel's attribute that the emulator lacks: `__cluster_dims__(2, 1, 1)`."""
+    for i, token in enumerate(head[:-1]):
+        if token.text == "__cluster_dims__" and head[i + 1].text == "(":
+            end = tokens.closing(head, i + 1)
+            return head[i : end + 1] if end else ()
+    return ()
 
 
 def _refusal(feature: str) -> str:

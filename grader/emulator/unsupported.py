@@ -96,7 +96,6 @@ _NAMES = {
     "cudaGraph_t": "CUDA graphs",
     "cudaGraphExec_t": "CUDA graphs",
     "cudaStreamCaptureModeGlobal": "CUDA graphs",
-    "cudaMemPool_t": "memory pools",
     "CUtensorMap": "tensor maps (TMA)",
     "cuTensorMapEncodeTiled": "tensor maps (TMA)",
 }
@@ -132,7 +131,7 @@ _LACKING = {
     "CUDA arrays": r"cuda(?:Array|Mipmapped|Channel|CreateChannel)\w*"
     r"|cudaMemcpy\w*Array\w*|cuda(?:Malloc|Free)\w*Array",
     "CUDA graphs": r"cuda(?:Graph|StreamCapture|StreamBeginCapture|ConditionalNode|UserObject)\w*",
-    "memory pools": r"cuda(?:MemPool|MemGetMemPool|DeviceGet\w*MemPool|MallocFromPool)\w*",
+    "memory pools": r"cuda(?:MemPool|MemGetMemPool|DeviceSetMemPool|MallocFromPool)\w*",
     "managed memory": r"cudaMem(?:Attach|Advise|Location|Range|Prefetch|Discard)\w*",
     "launches with attributes": r"cudaLaunch(?:Attribute|Config|KernelEx|MemSync)\w*",
     "attributes of kernels": r"cudaFunc(?:GetName|GetParamInfo|tion_t)|cudaKernel\w*",

@@ -184,11 +184,12 @@ def _operands_differ(context: Context, _: re.Match[str]) -> Cause:
 
 _NEW_NAMES = (
     r"span|bit_cast|source_location|remove_cvref_t|popcount|bit_ceil|countl_zero|midpoint|lerp"
+    r"|same_as|convertible_to|invocable|floating_point"
 )
 # What a failure's words say by themselves: a pattern, the mistake, and what to do.
 _WORDS = (
     (r"\W(?:concept|requires|consteval|constinit)\W+(?:does not name|was not|is undefined)"
-     rf"|\W(?:{_NEW_NAMES})\W+is not a member of \W*std\b"
+     rf"|\W(?:{_NEW_NAMES})\W+(?:is not a member of \W*std\b|has not been declared)"
      rf"|namespace \Wstd\W has no member \W(?:{_NEW_NAMES})\b",
      "This is C++20, and CUDA C++ is compiled as C++17, which is nvcc's default",
      "Write it in C++17: `std::enable_if_t` or a `static_assert` for a concept, a pointer "

@@ -124,6 +124,16 @@ cudaDeviceProp device_properties() {
 
 size_t limits[] = {1024, 1024 * 1024, 8 * 1024 * 1024};  // stack, printf, heap
 
+// Of the device's one memory pool, by cudaMemPoolAttr. They decide when memory is kept or reused,
+// and change no result. The first three are of 4 bytes, the fourth of 8.
+uint64_t pool_attributes[] = {0, 1, 1, 1, 0};
+
+size_t bytes_of(cudaMemPoolAttr attribute) {
+    if (attribute < 1 || attribute > cudaMemPoolAttrReleaseThreshold) return 0;
+    return attribute == cudaMemPoolAttrReleaseThreshold ? sizeof(uint64_t) : sizeof(int);
+}
+bool is_pool(cudaMemPool_t pool) { return static_cast<void*>(pool) == pool_attributes; }
+
 }  // namespace
 
 bool is_stream(cudaStream_t stream) {
@@ -295,6 +305,28 @@ cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
     if (!value || limit > cudaLimitMallocHeapSize) return fail(cudaErrorInvalidValue);
     *value = limits[limit];
     return fail(cudaSuccess);
+}
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
+    if (!pool) return fail(cudaErrorInvalidValue);
+    if (device != 0) return fail(cudaErrorInvalidDevice);
+    *pool = reinterpret_cast<cudaMemPool_t>(pool_attributes);
+    return fail(cudaSuccess);
+}
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
+    return cudaDeviceGetDefaultMemPool(pool, device);
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+    if (!is_pool(pool) || !value || !bytes_of(attribute)) return fail(cudaErrorInvalidValue);
+    std::memcpy(&pool_attributes[attribute], value, bytes_of(attribute));
+    return fail(cudaSuccess);
+}
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+    if (!is_pool(pool) || !value || !bytes_of(attribute)) return fail(cudaErrorInvalidValue);
+    std::memcpy(value, &pool_attributes[attribute], bytes_of(attribute));
+    return fail(cudaSuccess);
+}
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t) {
+    return fail(is_pool(pool) ? cudaSuccess : cudaErrorInvalidValue);
 }
 cudaError_t cudaRuntimeGetVersion(int* version) {
     if (!version) return fail(cudaErrorInvalidValue);

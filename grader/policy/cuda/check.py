@@ -23,7 +23,6 @@ from grader.policy.cuda.names import (
     RESERVED,
     RESERVED_PREFIXES,
     SEEN_IN_OBJECT,
-    STD_WORDS,
     SYSTEM,
     SYSTEM_NOUNS,
     SYSTEM_PREFIXES,
@@ -169,9 +168,7 @@ def _is_call(tokens: Sequence[Token], index: int) -> bool:
         return True
     if before.text == "::":
         space = tokens[index - 2] if index > 1 else None
-        if space is None or space.kind != "name" or space.text in _NO_TYPE:
-            return True
-        return space.text == "std" and tokens[index].text in STD_WORDS
+        return space is None or space.kind != "name" or space.text in _NO_TYPE
     # A type before it makes it a declaration: `dim3 link(2);`, `int read(const float*);`
     is_type = before.kind == "name" and before.text not in _NO_TYPE
     return not is_type and before.text not in ("~", "&&")

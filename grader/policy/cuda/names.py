@@ -13,13 +13,14 @@ _C = (
     "stdlib string time"
 )
 _CPP = (
-    "algorithm any array atomic bit bitset cassert cctype cerrno cfenv cfloat charconv chrono "
-    "cinttypes climits cmath compare complex concepts cstdarg cstddef cstdint cstdio cstdlib "
-    "cstring ctime cwchar deque exception format forward_list functional initializer_list iomanip "
-    "ios iosfwd iostream istream iterator limits list locale map memory mutex new numbers numeric "
-    "optional ostream queue random ranges ratio regex set shared_mutex source_location span "
-    "sstream stack stdexcept streambuf string string_view system_error tuple type_traits "
-    "typeindex typeinfo unordered_map unordered_set utility valarray variant vector version"
+    "algorithm any array atomic barrier bit bitset cassert cctype cerrno cfenv cfloat charconv "
+    "chrono cinttypes climits cmath compare complex concepts condition_variable cstdarg cstddef "
+    "cstdint cstdio cstdlib cstring ctime cwchar deque exception filesystem format forward_list "
+    "fstream functional future initializer_list iomanip ios iosfwd iostream istream iterator "
+    "latch limits list locale map memory mutex new numbers numeric optional ostream queue random "
+    "ranges ratio regex semaphore set shared_mutex source_location span sstream stack stdexcept "
+    "stop_token streambuf string string_view system_error thread tuple type_traits typeindex "
+    "typeinfo unordered_map unordered_set utility valarray variant vector version"
 )
 _CUDA = (
     "builtin_types channel_descriptor cooperative_groups cuComplex cuda cuda_awbarrier cuda_bf16 "
@@ -30,7 +31,7 @@ _CUDA = (
     "sm_30_intrinsics sm_32_intrinsics sm_35_intrinsics sm_60_atomic_functions sm_61_intrinsics "
     "surface_types texture_types vector_functions vector_types"
 )
-# Files with kernels often include these and use nothing of them; names decide.
+# Files with kernels often include these and use nothing of them; names decide, and the object.
 _SYSTEMS = "fcntl unistd sys/mman sys/stat sys/time sys/types"
 HEADERS = frozenset(
     {f"{name}.h" for name in f"{_C} {_CUDA} {_SYSTEMS}".split()}
@@ -95,14 +96,13 @@ _SYSTEM_PREFIXES = (
 )
 SYSTEM_PREFIXES = tuple(_SYSTEM_PREFIXES.split())
 # Words that a kernel may use otherwise: violations only where they are called and the file doesn't
-# define them.
+# define them. With std:: before them, only the object shows whether they are the system's.
 _SYSTEM_WORDS = (
     "open close read write send recv connect kill link bind accept listen pipe dup select poll "
     "signal raise wait waitpid remove rename clone access stat chdir daemon pause alarm sleep "
     "usleep nanosleep"
 )
 SYSTEM_WORDS = frozenset(_SYSTEM_WORDS.split())
-STD_WORDS = frozenset({"remove", "rename", "signal", "raise"})  # of those, names that std:: has too
 
 # --- the compiler's and the grader's --------------------------------------------------------------
 

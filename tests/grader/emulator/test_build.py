@@ -470,6 +470,8 @@ def test_a_kernel_without_a_body_breaks_no_rule(make: Make) -> None:
         ("sys/socket.h", "send(3, nullptr, 0, 0)", "send"),
         ("cstdio", 'fopen("x", "r")', "fopen"),
         ("pthread.h", "pthread_exit(nullptr)", "pthread_exit"),
+        ("cstdio", 'std::remove("x")', "remove"),
+        ("fstream", 'std::fstream f("x")', "std::fstream"),
         ("thread", "std::thread t([] {}); t.join()", "std::thread"),
         ("fstream", 'std::ifstream f("x")', "std::ifstream"),
         ("filesystem", 'std::filesystem::exists("x")', "std::filesystem"),

@@ -125,6 +125,13 @@ def test_only_who_reaches_it_is_not_measured(
     assert call(made, "second") == ""
 
 
+def test_a_kernel_in_clusters_costs_only_who_launches_it(make: Make) -> None:
+    kernel = WITH.format(before="", statement="n += 1")
+    made = make(kernel.replace("void", "__cluster_dims__(2, 1, 1) void") + WITHOUT)
+    assert call(made, "first").startswith("2: thread block clusters")
+    assert call(made, "second") == ""
+
+
 def test_of_a_function_that_calls_itself_without_end_it_is_told_what_may_be_wrong(
     make: Make,
 ) -> None:

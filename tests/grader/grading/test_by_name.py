@@ -63,6 +63,7 @@ def test_a_helper_of_kernels_that_is_a_function_of_the_host_is_named(words: str)
         "'concept' does not name a type; did you mean 'const'?",
         "'requires' does not name a type",
         "'bit_cast' is not a member of 'std'",
+        "'std::source_location' has not been declared",
         'namespace "std" has no member "span"',
     ],
 )

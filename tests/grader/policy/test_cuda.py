@@ -57,8 +57,7 @@ evades("computed", "include", "#define HEADER </etc/passwd>\n#include HEADER")
 evades("computed_text", "include", '#define HEADER "dlfcn.h"\n#include HEADER')
 evades("behind_comment", "include", "/**/ # /**/ include <dlfcn.h>")
 evades("split_over_lines", "include", "#inc\\\nlude <dlf\\\ncn.h>")
-evades("threads", "include", "#include <thread>")
-evades("files", "include", "#include <fstream>")
+evades("pthreads", "include", "#include <pthread.h>")
 evades("digraph_include", "include", "%:include <dlfcn.h>")
 evades("in_a_dead_branch", "include", "#ifdef NEVER\n#include <dlfcn.h>\n#endif")
 evades("else_of_if_0", "include", "#if 0\n#else\n#include <dlfcn.h>\n#endif")
@@ -289,7 +288,7 @@ evades("fopen", "system", '#include <cstdio>\nvoid f() { fopen("/etc/passwd", "r
 evades("atexit", "system", "#include <cstdlib>\nvoid g();\nvoid f() { atexit(g); }")
 evades("kill", "system", 'extern "C" int kill(int, int);\nvoid f() { kill(-1, 9); }')
 evades("global_kill", "system", 'extern "C" int kill(int, int);\nint f() { return ::kill(-1, 9); }')
-evades("std_remove", "system", '#include <cstdio>\nvoid f() { std::remove("x"); }')
+evades("remove", "system", '#include <cstdio>\nvoid f() { remove("x"); }')
 evades("read", "system", 'extern "C" long read(int, void*, long);\nvoid f() { read(3, 0, 9); }')
 evades("host_callback", "system", "void f() { cudaLaunchHostFunc(0, g, 0); }")
 evades("other_process", "system", "void f() { cudaIpcOpenMemHandle(0, h, 1); }")
@@ -416,7 +415,7 @@ HONEST = {
     "derived": "struct A { A() {} };\nstruct B : A { int n; };\nclass C;\nstruct A;\n"
     "template <typename T> struct D : A { };\nB* none = nullptr;",
     "headers": "#include <cstdio>\n#include <algorithm>\n#include <cuda_fp16.h>\n"
-    "#include <iosfwd>\n#include <source_location>\n"
+    "#include <iosfwd>\n#include <source_location>\n#include <thread>\n#include <fstream>\n"
     "#include <cooperative_groups/reduce.h>\n#include <cuda/std/limits>\n#include <cuda/barrier>\n"
     '#include "cuda_bf16.h"\n#  include<math.h>  // maths',
     "pinned_in_place": "void f(float* h, size_t n) {\n    static float* pinned = nullptr;\n"
@@ -424,6 +423,8 @@ HONEST = {
     "    cudaHostRegister(h, n, cudaHostRegisterDefault);\n    pinned = h;\n}",
     "own_words": "__device__ float read(const float* p, int i) { return p[i]; }\n"
     "__global__ void k(const float* p, float* o) { o[0] = read(p, 1); }",
+    "std_words": "#include <algorithm>\n#include <vector>\n"
+    "void f(std::vector<int> v) { v.erase(std::remove(v.begin(), v.end(), 0), v.end()); }",
     "lambda_word": "void f() { auto write = [](int i) { return i; }; write(2); }",
     "variable_words": "void f(int select, float* link) { int open = 1; link[open] = select; }",
     "declared_words": "void f() { dim3 link(2, 2); dim3 pipe(3); }",

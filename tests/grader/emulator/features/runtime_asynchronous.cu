@@ -1,4 +1,4 @@
-// Runtime: streams and events in order, cudaMemcpyAsync, cudaMallocAsync, pinned host memory
+// Runtime: streams and events in order, cudaMemcpyAsync, cudaMallocAsync, attributes of its memory pool, pinned host memory
 
 __global__ void kernel(int* values, int add) { values[threadIdx.x] += add; }
 
@@ -13,6 +13,11 @@ extern "C" void feature(int* output, int n) {
     cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
     cudaEventCreate(&start);
     cudaEventCreateWithFlags(&stop, cudaEventDefault);
+    cudaMemPool_t pool;
+    unsigned long long threshold = ~0ull, kept = 0;
+    cudaDeviceGetDefaultMemPool(&pool, 0);
+    cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold);
+    cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept);
     cudaMallocHost(&host, bytes);
     cudaMallocAsync(&device, bytes, stream);
     for (int i = 0; i < n; i++) host[i] = 3;
@@ -26,6 +31,7 @@ extern "C" void feature(int* output, int n) {
     cudaEventSynchronize(stop);
     cudaEventElapsedTime(&milliseconds, start, stop);
     if (milliseconds < 0.0f || cudaStreamQuery(stream) != cudaSuccess) cudaMemset(output, 0, bytes);
+    if (kept != threshold || cudaMemPoolTrimTo(pool, 0)) cudaMemset(output, 0, bytes);
     cudaFreeAsync(device, stream);
     cudaFreeHost(host);
     cudaEventDestroy(start);

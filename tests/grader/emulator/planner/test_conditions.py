@@ -142,6 +142,7 @@ def test_a_macro_may_mark_device_code(text: str, is_found: bool) -> None:
     assert bool(found(text)) == is_found
 
 
+FOR_EITHER = "__host__ __device__ void f(int* p) { *p = BLOCKS; }\n"
 CHOICE = "#if __CUDA_ARCH__ >= 900\n#define BLOCKS 2\n#else\n#define BLOCKS 1\n#endif\n"
 
 
@@ -156,7 +157,13 @@ CHOICE = "#if __CUDA_ARCH__ >= 900\n#define BLOCKS 2\n#else\n#define BLOCKS 1\n#
         (CHOICE.replace("BLOCKS", "NV_BLOCKS"), True),
         (CHOICE + "__global__ void k(int* p) { *p = BLOCKS; }", False),
         (CHOICE + "__global__ void k(int* p) { *p = BLOCKS; } int n = BLOCKS;", True),
-        (CHOICE + "__host__ __device__ void f(int* p) { *p = BLOCKS; }", True),
+        (CHOICE + FOR_EITHER, False),
+        (CHOICE + FOR_EITHER + "__global__ void k(int* p) { *p = BLOCKS; }", False),
+        (CHOICE + FOR_EITHER + "__global__ void k() { __shared__ int s[BLOCKS]; }", True),
+        (CHOICE + FOR_EITHER + "int n = BLOCKS;", True),
+        (CHOICE + FOR_EITHER.replace("void", "constexpr int"), True),
+        (CHOICE + "#undef __CUDA_ARCH__\n" + FOR_EITHER, True),
+        (CHOICE.replace("#if", "#if __OPTIMIZE__ &&") + FOR_EITHER, True),
         (CHOICE + "template <int N = 4> __device__ void f(int* p) { *p = BLOCKS; }", False),
         (CHOICE + "__global__ __launch_bounds__(64, BLOCKS) void k(int* p) {}", True),
         (CHOICE + "#define ALL BLOCKS\n__global__ void k(int* p) { *p = ALL; }", True),
@@ -171,6 +178,14 @@ CHOICE = "#if __CUDA_ARCH__ >= 900\n#define BLOCKS 2\n#else\n#define BLOCKS 1\n#
 )
 def test_a_condition_that_decides_nothing_is_none(text, is_found):
     assert bool(found(text)) is is_found
+
+
+def test_host_code_takes_its_own_branch_of_nested_conditions() -> None:
+    nested = f"#ifdef __CUDA_ARCH__\n{CHOICE}#else\n#define BLOCKS 0\n#endif\n"
+    assert found(nested + FOR_EITHER) == []
+    of_host = conditions.for_host(nested + FOR_EITHER)
+    assert of_host is not None and of_host.index("#undef __CUDA_ARCH__") < of_host.index("#ifdef")
+    assert of_host.count("#undef") == 1 and of_host.rindex("#define __CUDA_ARCH__") > len(nested)
 
 
 POLYFILL = (
