@@ -93,7 +93,7 @@ def _of_numbers() -> dict[str, Any]:
     same = (
         *("guard_or_false", "guard_or_true", "guard_size_oblivious"),
         *("statically_known_true", "expect_true", "guard_int"),
-        *("optimization_hint", "guarding_hint_or_throw"),
+        *("optimization_hint", "guarding_hint_or_throw", "size_hint"),
     )
     return {
         **{name: _same(name) for name in same},
