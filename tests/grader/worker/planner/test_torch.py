@@ -250,6 +250,9 @@ def f(x, y):
     z = torch.zeros_like(x.view(10, 10)).t().contiguous()
     z.reshape(-1)[2:].copy_(x[:98].to(torch.float16))
     assert x.expand(3, 100).stride() == (0, 1) and z.unsqueeze(0).is_contiguous()
+    # What torch 2.11 asks in a view and a broadcast.
+    from torch.fx.experimental.symbolic_shapes import has_hint, size_hint
+    assert has_hint(3) and size_hint(3) == 3
     for name in ("sympy", "torch._dynamo", "torch.fx.experimental.symbolic_shapes",
                  "torch.distributed.tensor", "torch.utils._sympy.functions"):
         assert type(sys.modules[name]) is not types.ModuleType, name
