@@ -1,6 +1,7 @@
 // The block's barrier, __syncthreads and its counting variants; and the grid's, for a thread
 // (grid.cpp has the blocks' part).
 #include "../include/warpgrade/device_api.h"
+#include "block_order.h"
 #include "errors.h"
 #include "observe.h"
 #include "records.h"
@@ -14,6 +15,8 @@ namespace {
 int wait_at_barrier(BarrierKind kind, int value, int place, Address pc) {
     Thread* self = current_thread;
     if (!self) return value;
+    // A sample tells one race. A block that goes round for long would otherwise run out of time.
+    if (blocks_are_sampled() && race_was_found()) abandon_block();
     if (self->arrived) {
         report_finding(FindingKind::misused_barrier, pc, self, self->arrived, self,
                        "a barrier between barrier_arrive() and barrier_wait()");

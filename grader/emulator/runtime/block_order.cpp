@@ -48,6 +48,7 @@ void set_block_order(uint32_t seed, bool backwards) {
 bool blocks_are_reordered() { return order_seed != 0; }
 
 void sample_blocks(bool some) { sampled = some; }
+bool blocks_are_sampled() { return sampled; }
 
 uint64_t begin_blocks() {
     first_with_atomics = nobody;

@@ -15,6 +15,7 @@ void set_block_order(uint32_t seed, bool backwards);
 bool blocks_are_reordered();
 // From the next launch on, only some blocks run: the last one, the first one, and some in between.
 void sample_blocks(bool sampled);
+bool blocks_are_sampled();
 
 // The blocks of current_launch will run next; returns how many.
 uint64_t begin_blocks();

@@ -1,5 +1,6 @@
 #include "findings.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -58,6 +59,10 @@ const char* name_of(FindingKind kind) {
 std::size_t finding_count() { return found_count; }
 const Finding& finding(std::size_t index) { return found[index]; }
 void forget_findings() { found_count = 0; }
+bool race_was_found() {
+    return std::any_of(found, found + found_count,
+                       [](const Finding& each) { return each.kind == FindingKind::race; });
+}
 
 bool found_before(FindingKind kind, Address pc) {
     std::uint64_t place = relative(pc);

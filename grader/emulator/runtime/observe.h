@@ -140,6 +140,7 @@ void register_argument(int index, const char* name, void* p, std::size_t bytes, 
 // Also call it after a run_entry that did not return.
 void end_entry(std::size_t first_allocation = 0);
 std::size_t finding_count();
+bool race_was_found();
 // The report's JSON, at most `capacity` bytes; returns its length. Not terminated by a zero.
 std::size_t write_report(char* out, std::size_t capacity, bool with_counters);
 

@@ -134,6 +134,18 @@ def test_a_wrong_cuda_submission_gets_its_status_and_line(
 
 
 @needs_emulator
+def test_a_race_at_a_large_size_is_told_of_a_block_that_goes_on_for_ever(tmp_path: Path) -> None:
+    [racing] = [each for each in WRONG if each.name == "no_barrier_between_rows"]
+    assert racing.whole is not None
+    end_of_row = "* scale * w[i];\n"
+    endless = end_of_row + "while (row >= 2 * gridDim.x) __syncthreads();\n"
+    assert end_of_row in racing.whole
+    whole = racing.whole.replace(end_of_row, endless)
+    endlessly = racing.model_copy(update={"whole": whole})
+    check_wrong(endlessly, observe(endlessly, tmp_path, "emulator"), gpu=False)
+
+
+@needs_emulator
 @pytest.mark.parametrize("submission", sampled(HONEST))
 def test_an_honest_cuda_submission_earns_everything(
     submission: corpus.Submission, tmp_path: Path
