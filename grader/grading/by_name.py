@@ -358,6 +358,15 @@ def _reduces_two_values(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("axis", what, f"Of two values it is {_OF_TWO_VALUES[match[1]]}.")
 
 
+def _noinline(context: Context, match: re.Match[str]) -> Cause:
+    """A block that is passed to a function that isn't put where it is called, with the call."""
+    called = re.compile(rf"(?<!def )\b{match[1]}\(")
+    calls = [n for n, line in enumerate(context.lines, 1) if called.search(line)]
+    what = f"`{match[1]}` is declared with `noinline=True`, and such a function takes no block"
+    advice = "Declare it with `@triton.jit` alone."
+    return Cause("noinline", what, advice, context.shown(*calls[:1]))
+
+
 # The call that is given an axis, not one around it: `tl.sqrt(tl.sum(x, axis=1))`.
 _GIVEN_AXIS = r"(tl\.\w+)\((?:[^()]|\([^()]*\))*\baxis\s*=\s*(\d+)"
 _AXIS = re.compile(r"invalid axis|\baxis\b.*(?:out of|range|must be)", re.IGNORECASE)
@@ -534,6 +543,7 @@ _TABLE = (
     *(_in_words(*each) for each in _WORDS),
     _Row(r"\btl\.(max|min|sum)\(", _reduces_two_values, True, Status.compile_error),
     _Row(_GIVEN_AXIS, _axis, True, Status.compile_error),
+    _Row(r"Function (\w+?)(?:_\d+)? is marked noinline, but was called with non-", _noinline),
     _Row(
         r"Loop-carried variable (\w+) has initial type (\w+|<[^<>]+>) but is re-assigned to "
         r"(\w+|<[^<>]+>)",

@@ -433,6 +433,29 @@ def _pairs(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     yield scope.edit("pairs", [Change(*match.span(2), f"(2 * {distance})")], mistake, advice, 0)
 
 
+_OPERAND = r"\w+(?:\.\w+)?"
+# An element of a tile by row and column: `tile[row * LENGTH + column]` or `tile[row][column]`.
+_ELEMENT = re.compile(
+    rf"\b(?P<tile>\w+)\[(?P<row>{_OPERAND})(?: \* \w+ \+ |\]\[)(?P<column>{_OPERAND})\]"
+)
+
+
+def _swizzles(scope: Scope) -> Iterator[Edit]:
+    """An access to a tile that leaves out the order of columns in which others use its rows."""
+    swizzled = re.findall(r"\b(\w+)(?:\[[^\[\]\n]*\])?\[[^\[\]\n]*\^[^\[\]\n]*\]", scope.code)
+    tiles = {*swizzled} & {*shared_arrays(scope.code)}
+    for match in scope.matches(_ELEMENT):
+        tile, row, column = match.group("tile", "row", "column")
+        if tile in tiles:
+            mistake = (
+                f"`{tile}` is swizzled in another access and not here: the elements of its "
+                "row lie in another order"
+            )
+            advice = f"Use the same order wherever it is stored and loaded: {column} ^ {row}."
+            change = Change(*match.span("column"), f"({column} ^ {row})")
+            yield scope.edit("swizzle", [change], mistake, advice, 0)
+
+
 RULES: Sequence[Rule] = (
     _declarations,
     _vector_offsets,
@@ -450,4 +473,5 @@ RULES: Sequence[Rule] = (
     _other_indices,
     _not_shared,
     _pairs,
+    _swizzles,
 )

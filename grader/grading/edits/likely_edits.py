@@ -58,7 +58,7 @@ RARITY = {
     "rounded_down": {1: 5, 5: 9}, "running": {1: 3},
     "same_each_round": {0: 2}, "shared_bytes": {1: 7}, "sibling": {1: 6}, "signature": {0: 0},
     "sign": {3: 8, 4: 11}, "steps": {1: 5}, "stop": {1: 6}, "stop_lacks": {1: 3},
-    "stride": {0: 5, 2: 11}, "subscripts": {1: 7, 4: 12},
+    "stride": {0: 5, 2: 11}, "subscripts": {1: 7, 4: 12}, "swizzle": {0: 2},
     "term": {3: 9, 4: 11}, "threads": {1: 3}, "tile": {1: 3}, "too_much": {5: 12},
     "transposed": {2: 6, 3: 10, 4: 9}, "turns": {1: 4}, "twice": {1: 4}, "two_lines": {1: 5},
     "uninitialised": {0: 5, 1: 5, 3: 7}, "unread": {1: 4}, "unused": {1: 4, 2: 8, 5: 10},

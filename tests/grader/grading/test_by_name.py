@@ -97,6 +97,14 @@ def test_a_loop_without_a_condition_that_nothing_leaves_is_told(source: str, lan
     assert cause_of(result, left.replace("pass", "break"), language) is None
 
 
+def test_a_function_that_is_not_inlined_is_told_at_its_call() -> None:
+    words = "Function of_1 is marked noinline, but was called with non-scalar argument x:fp32[8]"
+    source = "@triton.jit(noinline=True)\ndef of(x):\n    return x\n\n\ny = of(x)\n"
+    told = cause("compile_error", words, source, line=0)
+    assert told is not None and told.what.startswith("`of` is declared with `noinline=True`")
+    assert [each.line for each in told.code] == [6]
+
+
 EXCHANGED = "k: grid (256, 1, 1), block (8192, 1, 1): a block has at most 1024 threads"
 TOO_MANY = "k: grid (1, 1, 1), block ({}, 1): a block has at most 1024 threads"
 

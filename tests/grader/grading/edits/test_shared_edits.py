@@ -18,6 +18,7 @@ __global__ void turn(const float* in, float* out, int rows, int cols) {
     __syncthreads();
     for (int i = threadIdx.y; i < T; i += 8) {
         out[i * rows + threadIdx.x] = tile[threadIdx.x][(i ^ threadIdx.x)];
+        out[i * rows + threadIdx.x] += flat[threadIdx.x * T + (i ^ threadIdx.x)];
     }
 }
 __global__ void sums(const float* in, float* out, int n) {
@@ -47,6 +48,9 @@ extern "C" void f(const float* in, float* out, int rows, int cols) {
         ("__shared__ float tile[T][T];", "float tile[T][T];", "not_shared"),
         ("__shared__ float mean;", "float mean;", "not_shared"),
         ("t % (2 * d)", "t % d", "pairs"),
+        ("flat[threadIdx.x * T + (i ^ threadIdx.x)]", "flat[threadIdx.x * T + i]", "swizzle"),
+        ("tile[threadIdx.x][(i ^ threadIdx.x)]", "tile[threadIdx.x][i]", "swizzle"),
+        ("tile[i][(threadIdx.x ^ i)]", "tile[i][threadIdx.x]", "swizzle"),
     ],
 )
 def test_a_mistake_in_what_threads_exchange_is_undone(right, wrong, name):
