@@ -102,13 +102,14 @@ def given_course() -> Path | None:
 def the_course() -> Course:
     """The course that `--course` names, or the one around the working directory, or the default.
 
-    One that nobody has named is told, since its oracles are run as the user: it may have come with
-    a hand-in. Raises SpecError where the folder or file is no course.
+    One that nobody has named is told, since it may have come with a hand-in, and its oracles run
+    with the user's rights. Raises SpecError where the folder or file is no course.
     """
     course = courses.find(_given)
     if _given is None and not course.is_default and course.root not in _announced:
         _announced.append(course.root)
-        narrow.say(f"Course: {course.root}, around here. Its oracles run as you.", errors, "dim")
+        told = f"Course: {course.root}, around here. Its oracles run with your rights."
+        narrow.say(told, errors, "dim")
     return course
 
 

@@ -1,10 +1,9 @@
 """Takes the features that the emulator lacks out of a source: they cost only what uses them.
 
 A function whose body uses one, or whose attribute is one, ends the run where it is called, with the
-feature's name and line.
-Beside such bodies only using-directives of namespaces that are lacking go, so the rest means what
-it did. A feature that is used elsewhere, or in a body that others can know, makes the file not
-measured.
+feature's name and line. Beside such bodies only using-directives of namespaces that are lacking go,
+so the rest means what it did. A feature that is used elsewhere, or in a body that others can know,
+makes the file not measured.
 """
 
 from __future__ import annotations

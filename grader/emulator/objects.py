@@ -41,6 +41,7 @@ fabs fdim floor fma fmax fmin fmod frexp hypot ilogb j0 j1 jn ldexp lgamma llrin
 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow remainder remquo rint round
 roundeven scalbln scalbn sin sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn
 """
+# What launchers alone may call of the C and C++ libraries.
 _OF_THE_HOST = """
 div ldiv lldiv rand srand rand_r random srandom drand48 srand48 qsort bsearch atoi atol atoll atof
 strtol strtoll strtoul strtoull strtof strtod memchr memmem strchr strlen strrchr strstr strtok
@@ -87,6 +88,7 @@ _REFUSED_LIBRARY = re.compile(
     r"|codecvt|dynamic_loader|3pmr|14__basic_file"
 )
 
+# What code asks for where it throws or can't go on. CUDA's templates lead to it in kernels, too.
 _FAILURES = re.compile(
     r"__cxa_|_ZSt\d+(?:__throw_|__glibcxx_assert_fail|terminate)"
     r"|_ZNK?St\d+(?:exception|bad_[a-z_]+|[a-z]+_error)[CD0-9]|_ZT[VIS]"

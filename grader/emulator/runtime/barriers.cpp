@@ -15,7 +15,7 @@ namespace {
 int wait_at_barrier(BarrierKind kind, int value, int place, Address pc) {
     Thread* self = current_thread;
     if (!self) return value;
-    // A sample tells one race. A block that goes round for long would otherwise run out of time.
+    // One race is all that a sample reports. A block with a long loop would run out of time first.
     if (blocks_are_sampled() && race_was_found()) abandon_block();
     if (self->arrived) {
         report_finding(FindingKind::misused_barrier, pc, self, self->arrived, self,

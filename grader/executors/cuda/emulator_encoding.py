@@ -48,8 +48,8 @@ def document(
     """The steps of a plan's first call, or of both, as a manner has them. Raises NotExecutable.
 
     Between two calls the arguments at the places `outputs` are filled with bytes that no call
-    left there; the first of two calls gets other values of those at `inputs`. An order of blocks is
-    that of the last call: what an earlier one has left may end a wait too soon. Not with
+    left there; the first of two calls gets other values of those at `inputs`. The order of blocks
+    holds for the last call alone: what an earlier one has left may end a wait too soon. Not with
     `fresh_variables`, `__device__` variables are as the last plan left them.
     """
     encoder = _Encoder(plan)

@@ -53,7 +53,7 @@ class OtherWay:
     status: Status  # of a result that is wrong
     words: str  # before what is wrong
     manner: Manner
-    repeats: bool = False  # the same work as before, which only another order of blocks may tell
+    repeats: bool = False  # whether it is the first call's work again: then only orders are tried
 
 
 class EmulatorExecutor(Executor):

@@ -102,7 +102,7 @@ def _of_numbers() -> dict[str, Any]:
         "sym_eq": _equal,
         "is_nested_int": lambda value: _is_symbol(value) and value.node.is_nested_int(),
         "is_symbolic": lambda value: _is_symbol(value) and value.node.is_symbolic(),
-        # Two names of one question, by torch's version.
+        # One question, whose name depends on the version of torch.
         "has_guarding_hint": _has_hint,
         "has_hint": _has_hint,
         "compute_unbacked_bindings": _nothing_for_no_shapes,

@@ -73,7 +73,9 @@ def test_two_layers_hold_an_attack_wherever_two_can(attack: Attack):
 @pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
 def test_what_the_source_tells_or_the_host_did_is_a_violation(attack: Attack):
     told = Layer.policy in attack.layers or Layer.plan in attack.layers
-    told |= attack.layers.get(Layer.emulator) is Status.policy_violation  # by the object
+    told |= (
+        attack.layers.get(Layer.emulator) is Status.policy_violation
+    )  # the compiled object tells
     assert told == (attack.status is Status.policy_violation)
 
 

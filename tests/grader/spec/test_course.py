@@ -98,7 +98,7 @@ def test_a_course_that_nobody_has_named_is_told_once(tmp_path, monkeypatch, caps
     monkeypatch.setattr(console, "_given", None)
     monkeypatch.chdir(course.root)
     assert console.the_course() == console.the_course() == course
-    assert " ".join(capsys.readouterr().err.split()).count("Its oracles run as you.") == 1
+    assert " ".join(capsys.readouterr().err.split()).count("Its oracles run with your rights.") == 1
     monkeypatch.setattr(console, "_given", course.root)
     monkeypatch.setattr(console, "_announced", [])
     assert console.the_course() == course and capsys.readouterr().err == ""
