@@ -76,10 +76,9 @@ def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     known = set(islice(names, MOST_NAMES)) - {name}
     same = sorted(each for each in known if each.lower() == name.lower())
     near = same or difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)
-    within = re.search(
-        rf"(?m)^ {{5,}}{name}\s*=(?!=)", "\n".join(context.lines[: context.result.line])
-    )
-    if within and context.is_triton:
+    before = "\n".join(context.lines[: context.result.line]).rpartition("\ndef ")[2]
+    # Without a blank it would be an argument's name in a call of several lines.
+    if context.is_triton and re.search(rf"(?m)^ {{5,}}{name} +=(?!=)", before):
         what = f"`{name}` has a value only where a condition or a loop gives it one"
         advice = "Give it a first value before them, of the same shape and dtype."
         return Cause("unknown_name", what, advice)

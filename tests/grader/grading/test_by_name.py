@@ -356,6 +356,21 @@ def test_an_unknown_name_is_marked_in_its_line() -> None:
 
 
 @pytest.mark.parametrize(
+    ("lines", "is_within"),
+    [
+        ("def f(x):\n    if x:\n        total = x\n    y = total", True),
+        ("def of(x):\n    if x:\n        total = x\n\n\ndef f(x):\n    y = total", False),
+        ("def f(x):\n    y = tl.load(\n        total=total,\n    )", False),
+    ],
+)
+def test_a_name_has_a_value_in_its_own_function_alone(lines: str, is_within: bool) -> None:
+    source = f"@triton.jit\n{lines}\n"
+    line = source.count("\n")
+    told = cause("compile_error", "NameError: total is not defined", source, line=line)
+    assert ("has a value only where" in (told.what if told else "")) == is_within
+
+
+@pytest.mark.parametrize(
     ("name", "advice"),
     [
         ("tanh", "libdevice.tanh"),
