@@ -260,13 +260,16 @@ _WORDS = (
     (r"invalid operands of type pointer<\w+> and (?:<[^<>\n]*|\S*\.)((?:bf|fp|float)\d+)",
      r"An offset to a pointer is a whole number, and this one is \1",
      "`/` makes a fraction of whole numbers: divide by `//`."),
-    (r"for \*\*", "Triton has no `**`", "Write `x * x`, or `tl.exp2(y * tl.log2(x))` for x > 0."),
     (r"AST node type: (?:Break|Continue)\b",
      "Triton's language has neither `break` nor `continue`",
      "Bound the loop by its range, and leave elements out by a mask or `tl.where`."),
     (r"cannot convert (\S+) of type <class 'str'> to tensor",
      r"The text '\1' stands where a number belongs",
      'Infinity is `float("inf")`.'),
+)  # fmt: skip
+# The same, of kernels alone: in host code Python says it of something else.
+_WORDS_OF_KERNELS = (
+    (r"for \*\*", "Triton has no `**`", "Write `x * x`, or `tl.exp2(y * tl.log2(x))` for x > 0."),
     (r"'int' object is not iterable",
      "A number stands where a shape or a tuple belongs",
      "Write it in brackets: `[BLOCK]`."),
@@ -276,8 +279,12 @@ _WORDS = (
 )  # fmt: skip
 
 
-def _in_words(pattern: str, mistake: str, advice: str) -> _Row:
-    return _Row(pattern, lambda _, match: Cause("words", match.expand(mistake), advice))
+def _in_words(pattern: str, mistake: str, advice: str, status: Status | None = None) -> _Row:
+    return _Row(
+        pattern,
+        lambda _, match: Cause("words", match.expand(mistake), advice),
+        status=status,
+    )
 
 
 _BLOCK_TYPE = re.compile(r"<(\[.*\]), (\w+)>")  # <['64', '64'], fp16>
@@ -540,6 +547,7 @@ _TABLE = (
     ),
     _Row(_COPIED, _address_of_pointer, True, Status.wrong_memory_space),
     *(_in_words(*each) for each in _WORDS),
+    *(_in_words(*each, Status.compile_error) for each in _WORDS_OF_KERNELS),
     _Row(r"\btl\.(max|min|sum)\(", _reduces_two_values, True, Status.compile_error),
     _Row(_GIVEN_AXIS, _axis, True, Status.compile_error),
     _Row(r"Function (\w+?)(?:_\d+)? is marked noinline, but was called with non-", _noinline),

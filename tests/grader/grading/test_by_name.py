@@ -321,6 +321,14 @@ NAMED = [
 ]  # fmt: skip
 
 NOT_NAMED = [
+    ("launch_error", "TypeError: 'int' object is not iterable", "for i in n:", "triton"),
+    (
+        "launch_error",
+        "TypeError: unsupported operand type(s) for ** or pow()",
+        "n = [1] ** 2",
+        "triton",
+    ),
+    ("launch_error", "f() got an unexpected keyword argument 'dim'", "f(x, dim=1)", "triton"),
     (
         "wrong_memory_space",
         "Thread (0,0,0) of block (0,0,0) uses a host pointer in a kernel: 4 bytes of a global "
