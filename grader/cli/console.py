@@ -108,8 +108,8 @@ def the_course() -> Course:
     course = courses.find(_given)
     if _given is None and not course.is_default and course.root not in _announced:
         _announced.append(course.root)
-        told = f"Course: {course.root}, around here. Its oracles run with your rights."
-        narrow.say(told, errors, "dim")
+        notice = f"Course: {course.root}, around here. Its oracles run with your rights."
+        narrow.say(notice, errors, "dim")
     return course
 
 
