@@ -153,6 +153,27 @@ def test_what_is_written_beside_an_output_is_seen(bench, beside):
     assert verdict.status is Status.wrote_out_of_bounds
 
 
+@pytest.mark.parametrize("wrong", [(), (1,), (3,), (1, 2)])
+def test_only_the_sets_in_doubt_are_judged_in_float64(bench, monkeypatch, wrong):
+    """After the first replay: here each set with an element far off, until the first is wrong."""
+    bench.sets.fill(ALL)
+    bench.compute()
+    assert bench.sets.judge(ALL).passed
+    asked = []
+    judge_set = bench.sets._judge_set
+    monkeypatch.setattr(
+        bench.sets,
+        "_judge_set",
+        lambda number, *more: [asked.append(number), judge_set(number, *more)][1],
+    )
+    bench.sets.fill(ALL)
+    bench.compute()
+    for number in wrong:
+        bench.tensors(number)[1][0][3, 4] += 1.0
+    verdict = bench.sets.judge(ALL)
+    assert verdict.passed == (not wrong) and asked == [*wrong[:1]]
+
+
 def test_inputs_of_our_own_are_drawn_once_and_nobody_judges(bench):
     ours = BufferSets(bench.arena, bench.layout, COUNT)
     ours.fill([2])

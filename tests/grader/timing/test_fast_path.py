@@ -10,8 +10,13 @@ from grader.cases.compare import allowed_error
 from grader.cases.oracle import Oracle
 from grader.spec import Tolerance
 from grader.status import Status
-from grader.timing.fast_path import FastPath
+from grader.timing.fast_path import FastPath, Run
 from tests.grader.timing.test_buffer_sets import ALL, COUNT, EXERCISES, TIMED, Bench
+
+
+def passes(fast_path, given, scalars, outputs):
+    return fast_path.confirmed([Run(given, outputs)], scalars) == [True]
+
 
 OFF = (0.0, 0.3, 0.55, 0.7, 0.85, 0.95, 1.05, 1.3, 3.0)  # of what an element may be off by
 
@@ -25,9 +30,10 @@ def test_nothing_passes_that_would_not_in_float64(name, variant, dtype):
     first = sets._inputs_of(0)
     fast_path = FastPath(sets._oracle, tolerance, [slot.dtype for slot, _ in sets._outputs])
     own = sets._oracle.own(first, scalars)
-    assert not fast_path.passes(first, scalars, own)  # nothing is known
+    assert not passes(fast_path, first, scalars, own)  # nothing is known
     fast_path.learn(first, scalars, truths_of(first, scalars, tolerance.magnitude))
-    assert fast_path.trusted == (["as torch"] if dtype == "bfloat16" else []) + ["in float32"]
+    as_torch = ["as torch"] if dtype == "bfloat16" else []
+    assert fast_path.trusted == ["by steps", *as_torch, "in float32"]
     passed = failed = 0
     for number in range(1, COUNT):
         given = sets._inputs_of(number)
@@ -50,7 +56,7 @@ def test_nothing_passes_that_would_not_in_float64(name, variant, dtype):
             # A fast path of its own each: a comparison that fails isn't made again.
             fast_path = FastPath(sets._oracle, tolerance, [slot.dtype for slot, _ in sets._outputs])
             fast_path.learn(first, scalars, truths_of(first, scalars, tolerance.magnitude))
-            if fast_path.passes(given, scalars, outputs):
+            if passes(fast_path, given, scalars, outputs):
                 assert right, f"{off} of what is allowed"
                 passed += 1
             else:
@@ -69,7 +75,7 @@ def test_an_oracle_that_float32_is_not_enough_for_is_asked_in_float64(dtype):
     x = torch.randn(1000).to(getattr(torch, dtype))
     fast_path = FastPath(oracle, Tolerance(), [dtype])
     fast_path.learn({"x": x}, {}, oracle.truths({"x": x}, {}, "expected"))
-    assert fast_path.trusted == (["as torch"] if dtype == "bfloat16" else [])
+    assert fast_path.trusted == ["by steps", *(["as torch"] if dtype == "bfloat16" else [])]
 
 
 def test_torch_is_no_measure_where_it_is_off_itself():
@@ -88,10 +94,48 @@ def test_what_is_not_finite_is_never_passed_by_the_fast_path(value):
     fast_path = FastPath(oracle, tolerance, ["bfloat16"])
     fast_path.learn({"x": x}, {}, oracle.truths({"x": x}, {}, tolerance.magnitude))
     out = torch.nn.functional.silu(x)
-    assert fast_path.passes({"x": x}, {}, [out])
+    assert passes(fast_path, {"x": x}, {}, [out])
     out[17] = value
-    assert not fast_path.passes({"x": x}, {}, [out])
+    assert not passes(fast_path, {"x": x}, {}, [out])
     assert fast_path.trusted == ["in float32"]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("steps", [0, 1, 2, 1000])
+def test_steps_are_counted_as_the_dtype_counts(dtype, steps):
+    """Around a power of two, where steps below it are half as long, and in the smallest numbers."""
+    kind, bits = getattr(torch, dtype), torch.int32 if dtype == "float32" else torch.int16
+    oracle = Oracle("kept", torch.clone, torch.clone, None)
+    x = torch.tensor([1.0, -1.0, 0.0, torch.finfo(kind).smallest_normal, 3.0], dtype=kind)
+    fast_path = FastPath(oracle, Tolerance(floor_ulps={dtype: 2}), [dtype])
+    fast_path.learn({"x": x}, {}, oracle.truths({"x": x}, {}, "expected"))
+    fast_path._trusted = fast_path._trusted[:1]
+    for place in range(len(x)):
+        for sign in (1, -1) if x[place] else (1,):  # there is no number below 0's bits
+            out = x.clone()
+            out.view(bits)[place] += sign * steps
+            assert passes(fast_path, {"x": x}, {}, [out]) == (steps <= 1)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_no_steps_lead_from_or_to_what_is_not_finite(dtype):
+    """As integers the bits of -0 and of a nan, and of infinity and the largest number, are near."""
+    kind, largest = getattr(torch, dtype), torch.finfo(getattr(torch, dtype)).max
+    bits = torch.int32 if dtype == "float32" else torch.int16
+    oracle = Oracle("kept", torch.clone, torch.clone, None)
+    finite = torch.tensor([1.0, 2.0, 3.0], dtype=kind)
+    fast_path = FastPath(oracle, Tolerance(floor_ulps={dtype: 2}), [dtype])
+    fast_path.learn({"x": finite}, {}, oracle.truths({"x": finite}, {}, "expected"))
+    fast_path._trusted = fast_path._trusted[:1]
+    nan = torch.tensor(torch.iinfo(bits).max, dtype=bits).view(
+        kind
+    )  # its bits are all ones but one
+    of = [[-0.0, nan], [nan, -0.0], [largest, float("inf")], [float("inf"), largest], [nan, nan]]
+    for expected, got in of:
+        x, out = finite.clone(), finite.clone()
+        x[1], out[1] = expected, got
+        assert not passes(fast_path, {"x": x}, {}, [out])
+    assert passes(fast_path, {"x": finite}, {}, [finite])
 
 
 def test_integers_are_for_float64_alone():
@@ -99,7 +143,7 @@ def test_integers_are_for_float64_alone():
     x = torch.arange(50, dtype=torch.int32)
     fast_path = FastPath(oracle, Tolerance(), ["int32"])
     fast_path.learn({"x": x}, {}, oracle.truths({"x": x}, {}, "expected"))
-    assert not fast_path.passes({"x": x}, {}, [x * 2])
+    assert not passes(fast_path, {"x": x}, {}, [x * 2])
 
 
 def test_a_judged_run_learns_and_still_tells_what_is_wrong():
