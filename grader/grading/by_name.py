@@ -365,12 +365,16 @@ def _reduces_two_values(context: Context, match: re.Match[str]) -> Cause | None:
 
 
 def _noinline(context: Context, match: re.Match[str]) -> Cause:
-    """A block that is passed to a function that isn't put where it is called, with the call."""
-    called = re.compile(rf"(?<!def )\b{match[1]}\(")
-    calls = [n for n, line in enumerate(context.lines, 1) if called.search(line)]
+    """A block that is passed to a function that isn't put where it is called.
+
+    Its only call is shown, or else its declaration: the compiler doesn't say which call it refuses.
+    """
+    named = [n for n, line in enumerate(context.lines, 1) if re.search(rf"\b{match[1]}\(", line)]
+    declared = [n for n in named if f"def {match[1]}(" in context.lines[n - 1]]
+    calls = [n for n in named if n not in declared]
     what = f"`{match[1]}` is declared with `noinline=True`, and such a function takes no block"
     advice = "Declare it with `@triton.jit` alone."
-    return Cause("noinline", what, advice, context.shown(*calls[:1]))
+    return Cause("noinline", what, advice, context.shown(*(calls if len(calls) == 1 else declared)))
 
 
 # The call that is given an axis, not one around it: `tl.sqrt(tl.sum(x, axis=1))`.

@@ -103,6 +103,8 @@ def test_a_function_that_is_not_inlined_is_told_at_its_call() -> None:
     told = cause("compile_error", words, source, line=0)
     assert told is not None and told.what.startswith("`of` is declared with `noinline=True`")
     assert [each.line for each in told.code] == [6]
+    of_two_calls = cause("compile_error", words, source + "z = of(y)\n", line=0)
+    assert of_two_calls is not None and [each.line for each in of_two_calls.code] == [2]
 
 
 EXCHANGED = "k: grid (256, 1, 1), block (8192, 1, 1): a block has at most 1024 threads"
