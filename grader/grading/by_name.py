@@ -237,9 +237,6 @@ _WORDS = (
     (r"'function' object is not subscriptable",
      "A plain function stands where a kernel with its grid belongs",
      "Write `@triton.jit` in the line above the kernel's `def`."),
-    (r"Boolean value of Tensor with more than one value is ambiguous",
-     "A condition decides for a whole program in Triton, and this one is a block",
-     "Pass it as the `mask` of a load or a store, choose by `tl.where`, or combine by `&`."),
     (r"ssignment of read-only location",
      "This line stores through a pointer that is declared `const`",
      "Leave the `const` of what is written out."),
@@ -276,6 +273,9 @@ _WORDS_OF_KERNELS = (
     (r"unexpected keyword argument 'dim'",
      "A reduction of Triton's has no `dim`",
      "Write `axis=`. `tl.softmax` alone has a `dim`."),
+    (r"Boolean value of Tensor with more than one value is ambiguous",
+     "A condition decides for a whole program in Triton, and this one is a block",
+     "Pass it as the `mask` of a load or a store, choose by `tl.where`, or combine by `&`."),
 )  # fmt: skip
 
 

@@ -208,6 +208,8 @@ def test_an_array_that_is_indexed_too_far_is_shown_with_its_declaration() -> Non
 
 
 NAMED = [
+    ("compile_error", "Boolean value of Tensor with more than one value is ambiguous",
+     "if x > 0:", "triton", "this one is a block"),
     ("compile_error", "a host function call cannot be configured",
      "turn<<<blocks, 256>>>(in, out);", "cuda", "`turn` is launched, and is a function"),
     ("compile_error", "a __global__ function call must be configured", "turn(in, out);", "cuda",
@@ -323,6 +325,12 @@ NAMED = [
 ]  # fmt: skip
 
 NOT_NAMED = [
+    (
+        "crashed",
+        "RuntimeError: Boolean value of Tensor with more than one value is ambiguous",
+        "if x == out:",
+        "triton",
+    ),
     ("launch_error", "TypeError: 'int' object is not iterable", "for i in n:", "triton"),
     (
         "launch_error",
@@ -439,7 +447,6 @@ def test_an_output_whose_name_is_given_to_another_tensor_is_named(words: str) ->
     [
         ("The entry raised TypeError: object of type 'int' has no len().", "a launch's grid"),
         ("The entry raised TypeError: 'function' object is not subscriptable.", "a kernel"),
-        ("Boolean value of Tensor with more than one value is ambiguous.", "is a block"),
         ("Assignment of read-only location '*(output + idx)'.", "`const`"),
         ("expected unqualified-id before string constant", "a `}` is missing"),
     ],
