@@ -90,6 +90,14 @@ def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("unknown_name", what, advice, context.marked(*at.span()) if at else ())
 
 
+def _in_an_initialiser(context: Context, match: re.Match[str]) -> Cause | None:
+    """A device function in a constructor's initialisers, which nvcc compiles for the host too."""
+    if not re.search(r"__device__[^;{}]*\)\s*:[^:]", context.line):
+        return None
+    what = "nvcc compiles the initialisers of a `__device__` constructor for the host too"
+    return Cause("initialiser", what, f"Call `{match[1]}` in the constructor's body.")
+
+
 def _misnamed_configuration(context: Context, match: re.Match[str]) -> Cause | None:
     kernel, name = match.groups()
     launch = "\n".join(context.lines[max((context.result.line or 1) - 1, 0) :][:LINES_OF_LAUNCH])
@@ -539,6 +547,7 @@ def _cast_pointer(context: Context, _: re.Match[str]) -> Cause | None:
 _TABLE = (
     *(_Row(words, rule, status=Status.compile_error) for words, rule in by_python.ROWS),
     _Row(r"'constexpr' object has no attribute 'handle'", _constant_condition),
+    _Row(r"[‘'](__\w+)[’'] was not declared in this scope", _in_an_initialiser),
     _Row(_UNKNOWN, _unknown_name),
     _Row(r"`(\w+)` was launched without (\w+)", _misnamed_configuration),
     _Row(r"Expected dtype \['fp32', 'fp64'\] but got (\w+)", _half_precision),

@@ -208,6 +208,9 @@ def test_an_array_that_is_indexed_too_far_is_shown_with_its_declaration() -> Non
 
 
 NAMED = [
+    ("compile_error", "'__uint_as_float' was not declared in this scope",
+     "struct S { float f; __device__ S(unsigned u) : f(__uint_as_float(u)) {} };", "cuda",
+     "nvcc compiles the initialisers of a `__device__` constructor for the host too"),
     ("compile_error", "Boolean value of Tensor with more than one value is ambiguous",
      "if x > 0:", "triton", "this one is a block"),
     ("compile_error", "a host function call cannot be configured",
