@@ -90,6 +90,14 @@ def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("unknown_name", what, advice, context.marked(*at.span()) if at else ())
 
 
+def _in_an_initialiser(context: Context, match: re.Match[str]) -> Cause | None:
+    """A device function in a constructor's initialisers, which nvcc compiles for the host too."""
+    if not re.search(r"__device__[^;{}]*\)\s*:[^:]", context.line):
+        return None
+    what = "nvcc compiles the initialisers of a `__device__` constructor for the host too"
+    return Cause("initialiser", what, f"Call `{match[1]}` in the constructor's body.")
+
+
 def _misnamed_configuration(context: Context, match: re.Match[str]) -> Cause | None:
     kernel, name = match.groups()
     launch = "\n".join(context.lines[max((context.result.line or 1) - 1, 0) :][:LINES_OF_LAUNCH])
@@ -237,9 +245,6 @@ _WORDS = (
     (r"'function' object is not subscriptable",
      "A plain function stands where a kernel with its grid belongs",
      "Write `@triton.jit` in the line above the kernel's `def`."),
-    (r"Boolean value of Tensor with more than one value is ambiguous",
-     "A condition decides for a whole program in Triton, and this one is a block",
-     "Pass it as the `mask` of a load or a store, choose by `tl.where`, or combine by `&`."),
     (r"ssignment of read-only location",
      "This line stores through a pointer that is declared `const`",
      "Leave the `const` of what is written out."),
@@ -276,6 +281,9 @@ _WORDS_OF_KERNELS = (
     (r"unexpected keyword argument 'dim'",
      "A reduction of Triton's has no `dim`",
      "Write `axis=`. `tl.softmax` alone has a `dim`."),
+    (r"Boolean value of Tensor with more than one value is ambiguous",
+     "A condition decides for a whole program in Triton, and this one is a block",
+     "Pass it as the `mask` of a load or a store, choose by `tl.where`, or combine by `&`."),
 )  # fmt: skip
 
 
@@ -365,12 +373,16 @@ def _reduces_two_values(context: Context, match: re.Match[str]) -> Cause | None:
 
 
 def _noinline(context: Context, match: re.Match[str]) -> Cause:
-    """A block that is passed to a function that isn't put where it is called, with the call."""
-    called = re.compile(rf"(?<!def )\b{match[1]}\(")
-    calls = [n for n, line in enumerate(context.lines, 1) if called.search(line)]
+    """A block that is passed to a function that isn't put where it is called.
+
+    Its only call is shown, or else its declaration: the compiler doesn't say which call it refuses.
+    """
+    named = [n for n, line in enumerate(context.lines, 1) if re.search(rf"\b{match[1]}\(", line)]
+    declared = [n for n in named if f"def {match[1]}(" in context.lines[n - 1]]
+    calls = [n for n in named if n not in declared]
     what = f"`{match[1]}` is declared with `noinline=True`, and such a function takes no block"
     advice = "Declare it with `@triton.jit` alone."
-    return Cause("noinline", what, advice, context.shown(*calls[:1]))
+    return Cause("noinline", what, advice, context.shown(*(calls if len(calls) == 1 else declared)))
 
 
 # The call that is given an axis, not one around it: `tl.sqrt(tl.sum(x, axis=1))`.
@@ -535,6 +547,7 @@ def _cast_pointer(context: Context, _: re.Match[str]) -> Cause | None:
 _TABLE = (
     *(_Row(words, rule, status=Status.compile_error) for words, rule in by_python.ROWS),
     _Row(r"'constexpr' object has no attribute 'handle'", _constant_condition),
+    _Row(r"[‘'](__\w+)[’'] was not declared in this scope", _in_an_initialiser),
     _Row(_UNKNOWN, _unknown_name),
     _Row(r"`(\w+)` was launched without (\w+)", _misnamed_configuration),
     _Row(r"Expected dtype \['fp32', 'fp64'\] but got (\w+)", _half_precision),

@@ -27,6 +27,9 @@ _FLAGS = ("-std=c++17", "-lineinfo", "--expt-relaxed-constexpr", "-Xcompiler", "
 # Lambdas for the device, or macros that may mark them. Their option slows nvcc down by half and
 # more, and a student's message waits for nvcc.
 _LAMBDAS = re.compile(rb"\]\s*(?:__host__\s+)?__device__\b|#\s*define\b[^\n]*__device__\b")
+# What nvcc hands on to g++: assembly of host code, and the initialisers of a constructor for the
+# device, where g++ lacks the device's functions. A file without them needs no second look of g++'s.
+_LEFT_TO_GCC = re.compile(rb"asm|(?<!__host__ )__device__[^;{}]{0,400}\)\s*:(?!:)")
 # Of its programs: the quotes and words that are parsed here; and memory in large pieces and pages,
 # since they spend much time on faults of small ones. C libraries other than glibc ignore that.
 ENVIRONMENT = {
@@ -75,12 +78,12 @@ def check(
 ) -> tuple[Refusal, ...]:
     """nvcc's errors in the lines of `source`, compiled for `target`. Writes to `folder` only.
 
-    nvcc reads all of the file. It hands host code on to g++ only where that has assembly: g++ has
+    nvcc reads all of the file. It hands host code on to g++ only where that may refuse it: g++ has
     compiled the rest for the emulator. Errors without a line are left out: a broken compiler is no
     verdict. Raises OSError when nvcc can't be started, NvccError when it fails for other reasons,
     or with no other errors than those: then it hasn't accepted the file either.
     """
-    step = "-c" if b"asm" in source.read_bytes() else "-cuda"
+    step = "-c" if _LEFT_TO_GCC.search(source.read_bytes()) else "-cuda"
     refused = compile_object(nvcc, source, folder / "checked.ii", target, options, step)
     if any(_NO_SUCH_FILE in each.message for each in refused):
         # Perhaps of a library that this toolkit lacks: the emulator has its own headers.

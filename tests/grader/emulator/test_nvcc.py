@@ -108,9 +108,16 @@ extern "C" void entry(float* p) {
 
 
 @pytest.mark.parametrize(
-    ("text", "step"), [("int x;", "-cuda"), ('void f() { asm("nop"); }', "-c")]
+    ("text", "step"),
+    [
+        ("int x;", "-cuda"),
+        ('void f() { asm("nop"); }', "-c"),
+        ("struct S { float f; __device__ S(unsigned u) : f(__uint_as_float(u)) {} };", "-c"),
+        ("struct S { float f; __device__ S(float x) { f = x; } };", "-cuda"),
+        ("struct S { float f; __host__ __device__ S(float x) : f(x) {} };", "-cuda"),
+    ],
 )
-def test_a_check_leaves_host_code_without_assembly_to_gcc(tmp_path, monkeypatch, text, step):
+def test_a_check_hands_on_to_gcc_only_what_that_may_refuse(tmp_path, monkeypatch, text, step):
     asked = []
     monkeypatch.setattr(nvcc, "run", lambda line, folder: asked.append(line))
     monkeypatch.setattr(nvcc, "_refusals", lambda done, source: ())
@@ -140,6 +147,14 @@ def test_real_refusals_are_read(tmp_path: Path) -> None:
     (refusal,) = nvcc.check("nvcc", source, tmp_path)
     assert (refusal.line, refusal.message) == (3, 'identifier "missing" is undefined')
     assert "int x = missing;" in refusal.detail
+
+
+@needs_nvcc
+def test_an_initialiser_that_only_the_host_s_compiler_refuses_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "silu.cu"
+    source.write_text("struct S { float f; __device__ S(int i) : f(__int_as_float(i)) {} };\n")
+    (refusal,) = nvcc.check("nvcc", source, tmp_path)
+    assert (refusal.line, "__int_as_float" in refusal.message) == (1, True)
 
 
 @needs_nvcc

@@ -103,6 +103,8 @@ def test_a_function_that_is_not_inlined_is_told_at_its_call() -> None:
     told = cause("compile_error", words, source, line=0)
     assert told is not None and told.what.startswith("`of` is declared with `noinline=True`")
     assert [each.line for each in told.code] == [6]
+    of_two_calls = cause("compile_error", words, source + "z = of(y)\n", line=0)
+    assert of_two_calls is not None and [each.line for each in of_two_calls.code] == [2]
 
 
 EXCHANGED = "k: grid (256, 1, 1), block (8192, 1, 1): a block has at most 1024 threads"
@@ -206,6 +208,11 @@ def test_an_array_that_is_indexed_too_far_is_shown_with_its_declaration() -> Non
 
 
 NAMED = [
+    ("compile_error", "'__uint_as_float' was not declared in this scope",
+     "struct S { float f; __device__ S(unsigned u) : f(__uint_as_float(u)) {} };", "cuda",
+     "nvcc compiles the initialisers of a `__device__` constructor for the host too"),
+    ("compile_error", "Boolean value of Tensor with more than one value is ambiguous",
+     "if x > 0:", "triton", "this one is a block"),
     ("compile_error", "a host function call cannot be configured",
      "turn<<<blocks, 256>>>(in, out);", "cuda", "`turn` is launched, and is a function"),
     ("compile_error", "a __global__ function call must be configured", "turn(in, out);", "cuda",
@@ -321,6 +328,12 @@ NAMED = [
 ]  # fmt: skip
 
 NOT_NAMED = [
+    (
+        "crashed",
+        "RuntimeError: Boolean value of Tensor with more than one value is ambiguous",
+        "if x == out:",
+        "triton",
+    ),
     ("launch_error", "TypeError: 'int' object is not iterable", "for i in n:", "triton"),
     (
         "launch_error",
@@ -437,7 +450,6 @@ def test_an_output_whose_name_is_given_to_another_tensor_is_named(words: str) ->
     [
         ("The entry raised TypeError: object of type 'int' has no len().", "a launch's grid"),
         ("The entry raised TypeError: 'function' object is not subscriptable.", "a kernel"),
-        ("Boolean value of Tensor with more than one value is ambiguous.", "is a block"),
         ("Assignment of read-only location '*(output + idx)'.", "`const`"),
         ("expected unqualified-id before string constant", "a `}` is missing"),
     ],
