@@ -623,7 +623,11 @@ def test_a_gradescope_export_is_read_in_every_form(tmp_path, export, form):
     [
         ("a: [", "expected YAML"),
         ("- 1", "expected a mapping of submissions"),
-        ("[" * 5000, "expected YAML"),
+        ("[" * 5000, "expected YAML: expected at most 50 levels"),
+        ("a: " + "[" * 100_000, "expected YAML: expected at most 50 levels"),
+        ("a: !!bool x", "expected YAML: expected no tags but Ruby's, got tag:yaml.org,2002:bool"),
+        ("a: !!int ''", "expected YAML: expected no tags but Ruby's"),
+        ("a: !!timestamp x", "expected YAML: expected no tags but Ruby's"),
         ("&a [*a, *a]", "expected a mapping"),
         ("1: {}", None),
     ],
@@ -637,6 +641,15 @@ def test_metadata_that_isnt_what_gradescope_writes_is_a_line(tmp_path, text, exp
         collect(source, EXERCISES)
     assert "submission_metadata.yml" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("level", ["[{}]", "{{<<: [{}]}}", '{{":created_at": [{}]}}'])
+def test_aliases_in_metadata_stay_small(tmp_path, level):
+    lines = ["s0: &s0 {x: 1}"]
+    lines += [f"s{i}: &s{i} {level.format(', '.join([f'*s{i - 1}'] * 9))}" for i in range(1, 30)]
+    source = write(tmp_path / "e", {"submission_metadata.yml": "\n".join(lines).encode()})
+    found = collect(source, EXERCISES)
+    assert sum(map(len, found.notes)) < 10_000
 
 
 def test_a_metadata_file_cannot_make_objects(tmp_path):
