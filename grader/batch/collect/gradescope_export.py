@@ -48,7 +48,9 @@ def handins(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
         if isinstance(known, Mapping):
             made.append(_handin(name, known, part, reader))
         else:
-            notes.append(f"{METADATA}: {name}: expected what is known of it, got {as_written(known)}")
+            notes.append(
+                f"{METADATA}: {name}: expected what is known of it, got {as_written(known)}"
+            )
     for part in source.parts:
         if part.name == METADATA or part.name in metadata:
             continue
