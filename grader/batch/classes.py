@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -229,7 +230,7 @@ def _document(
         return None
     else:
         path, content = kept
-        if not path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113 - Path's raises where a folder can't be read
             notes.append(
                 f"{path}: not found; the {_CALLED[name]} is taken as it was when it was last read"
             )

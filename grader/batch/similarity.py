@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ LENGTH = 25  # characters of the text with names made alike: a line or so
 LEAST = 150  # of them that a file must have beside the stub: shorter kernels are all alike
 THRESHOLD = 0.75
 LONGEST = MAX_FILE_BYTES  # characters of a file that are looked at: all of one that is graded
+_BLANKS = re.compile(r"\s{100,}")
 MOST_SHOWN = 500  # pairs of which the page has both texts
 
 CAUTION = (
@@ -183,8 +185,14 @@ def _people(handin: Handin) -> frozenset[str]:
 
 
 def _text(data: bytes) -> str:
+    """A file's text, in which long runs of blanks are one.
+
+    They don't count when texts are compared, and the lexer of C++ takes more than quadratic time to
+    read them.
+    """
     text = data.decode("utf-8-sig", "replace")[:LONGEST]
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _BLANKS.sub(lambda run: "\n" if "\n" in run[0] else " ", text)
 
 
 @lru_cache(maxsize=1)

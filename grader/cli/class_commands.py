@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +58,6 @@ from grader.report.summary import number
 from grader.sandbox import confinement
 from grader.sandbox.untrusted import clean
 from grader.spec import Course, Exercise
-from grader.spec import course as courses
 from grader.staff.stubs import make_stubs
 
 MOST_LINES = 10  # of one kind, on the terminal; the gradebook has them all
@@ -354,7 +354,9 @@ def _course_of(results: Path) -> tuple[Course, Path | None]:
         with Store(results) as store:
             kept = store.document("course")
         if kept is not None:
-            return courses.find(kept[0]) if kept[0].is_file() else the_course(), None
+            # Unlike Path's, it is false in a folder that may not be read.
+            is_there = os.path.isfile(kept[0])  # noqa: PTH113
+            return the_course(kept[0] if is_there else None), None
     course = the_course()
     return course, None if course.is_default else course.file
 

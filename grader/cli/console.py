@@ -99,16 +99,19 @@ def given_course() -> Path | None:
     return _given
 
 
-def the_course() -> Course:
+def the_course(stored: Path | None = None) -> Course:
     """The course that `--course` names, or the one around the working directory, or the default.
 
-    One that nobody has named is told, since it may have come with a hand-in, and its oracles run
-    with the user's rights. Raises SpecError where the folder or file is no course.
+    `stored` is a course's file that a class's results name; it goes before the one around here. A
+    course that nobody has named is told, since it may have come with a hand-in or with somebody's
+    results, and its oracles run with the user's rights. Raises SpecError where the folder or file
+    is no course.
     """
-    course = courses.find(_given)
+    course = courses.find(_given or stored, is_named=_given is not None)
     if _given is None and not course.is_default and course.root not in _announced:
         _announced.append(course.root)
-        notice = f"Course: {course.root}, around here. Its oracles run with your rights."
+        where = "around here" if stored is None else "as the class's results have it"
+        notice = f"Course: {course.root}, {where}. Its oracles run with your rights."
         narrow.say(notice, errors, "dim")
     return course
 

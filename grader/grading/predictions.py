@@ -46,6 +46,7 @@ from grader.status import Status
 
 MOST_BYTES = 1 << 16  # of answers.yaml
 MOST_LETTERS = 100  # of a student's name
+MOST_UNKNOWN = 8  # names that are no question's, in one message
 UNDECIDED = "the answers' form is right; only the class's grade checks them"
 
 
@@ -78,13 +79,23 @@ def check(session: Session, exercise: Exercise) -> VariantEvidence:
     return replace(evidence, predictions=made)
 
 
+class _Loader(yaml.BaseLoader):
+    """A loader that converts no value and merges no mapping: nothing grows while it is read."""
+
+    def construct_scalar(self, node: yaml.ScalarNode) -> str:
+        text: str = super().construct_scalar(node)
+        if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+            expected = "expected characters, got an escape of half a character"
+            raise yaml.MarkedYAMLError(problem=expected, problem_mark=node.start_mark)
+        return text
+
+
 def parsed(data: bytes) -> dict[str, Any]:
     """The file's mapping, all of its values as text. Raises ValueError."""
     if len(data) > MOST_BYTES:
         raise ValueError(f"expected at most {MOST_BYTES >> 10} KiB")
     try:
-        # This loader converts no value and merges no mapping: nothing grows while it is read.
-        loaded = yaml.load(data.decode("utf-8"), yaml.BaseLoader)
+        loaded = yaml.load(data.decode("utf-8"), _Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
@@ -93,6 +104,8 @@ def parsed(data: bytes) -> dict[str, Any]:
         raise ValueError("nested too deeply") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"can't be read as YAML: {type(error).__name__}") from None
+    except (ValueError, OverflowError):  # of chr, for "\UFFFFFFFF"
+        raise ValueError("can't be read as YAML: an escape is of no character") from None
     if not isinstance(loaded, dict):
         raise ValueError(f"expected a mapping ({STUDENT}: your name), got something else")
     return loaded
@@ -117,8 +130,12 @@ def of_form(exercise: Exercise, answers: object, student: str) -> PredictionsEvi
         for key, question in questions.items()
         if answers.get(key) and (mistake := form_mistake(question, answers[key]))
     ]
-    unknown = answers.keys() - questions.keys()
-    mistakes += [f"{exercise.name}: {choice_problem([*questions], key)}" for key in sorted(unknown)]
+    unknown = sorted(answers.keys() - questions.keys())
+    mistakes += [
+        f"{exercise.name}: {choice_problem([*questions], key)}" for key in unknown[:MOST_UNKNOWN]
+    ]
+    if len(unknown) > MOST_UNKNOWN:
+        mistakes.append(f"and {len(unknown) - MOST_UNKNOWN} more unknown names")
     still_open = [key for key in questions if not answers.get(key)]
     noted = f"no answer yet to {', '.join(still_open)}; " if still_open else ""
     given = tuple(Prediction(key, _text(answers.get(key)), "", False) for key in questions)

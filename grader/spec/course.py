@@ -133,12 +133,13 @@ def _read(path: Path) -> tuple[Document, CourseFile]:
     return document, document.as_a(CourseFile)
 
 
-def find(path: Path | None = None) -> Course:
+def find(path: Path | None = None, *, is_named: bool = True) -> Course:
     """The course of a folder or a course file; without one, the course around here, or the default.
 
     A course file that has no exercises beside it is for a class: it has settings, and the course is
-    the one around the working directory. Raises SpecError where `path` is neither, and for a course
-    of another user's that nobody has named.
+    the one around the working directory. `is_named` is false where a file has `path`, and nobody
+    has typed it. Raises SpecError where `path` is neither, and for a course of another user's that
+    nobody has named.
     """
     if path is None:
         return _around_here()
@@ -151,19 +152,24 @@ def find(path: Path | None = None) -> Course:
     if not path.is_file():
         raise SpecError([f"{path}: expected a course's folder or its {FILE}, there is none"])
     if path.name == FILE and _is_course(path.parent):
-        return Course(path.parent.resolve())
+        course = Course(path.parent.resolve())
+        return course if is_named else _of_ones_own(course)
     return Course(_around_here().root, path.absolute())
 
 
 def _around_here() -> Course:
-    """The course around the working directory, or the default.
+    """The course around the working directory, or the default. Raises SpecError."""
+    return _of_ones_own(around(Path.cwd()) or Course(HOME))
+
+
+def _of_ones_own(course: Course) -> Course:
+    """The course, unless it is another user's.
 
     Its oracles are run as the user who grades, so nobody else may put one there, as in `/tmp`.
     Raises SpecError.
     """
-    course = around(Path.cwd())
-    if course is None or course.is_default:
-        return Course(HOME)
+    if course.is_default:
+        return course
     for part in (course.root / FILE, course.specs):
         if part.lstat().st_uid not in (0, os.geteuid()):
             trusted = f"Where they are trusted, give --course {shlex.quote(str(course.root))}"

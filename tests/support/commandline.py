@@ -73,7 +73,7 @@ def work_on(
         def exercises(self) -> dict[str, Exercise]:  # type: ignore[override]
             return dict(exercises())
 
-    monkeypatch.setattr(courses, "find", lambda path=None: Stated(root, path))
+    monkeypatch.setattr(courses, "find", lambda path=None, **_: Stated(root, path))
 
 
 def one_line(text: str) -> str:

@@ -27,6 +27,7 @@ _LONGEST_OBJECT = 1 << 20  # bytes of a commit, or of what it is stored as a dif
 _MOST_LINKS = 5  # references that name references
 _MOST_DELTAS = 200  # differences on differences, of _LONGEST_OBJECT bytes in all; git makes 50
 _MOST_PACKS = 1000
+_MOST_INDEXES = 4000  # opened for one commit; a difference may look for its base in all of them
 _SHA = re.compile(r"[0-9a-f]{40}")
 _REFERENCE = re.compile(r"refs(/[\w.+@#-]+)+")
 _COMMITTER = re.compile(rb"^committer [^\n]*> (-?\d{1,12}) ([+-])(\d\d)(\d\d)$", re.MULTILINE)
@@ -135,6 +136,7 @@ def _from_packs(git: int, sha: bytes, budget: int) -> tuple[int, bytes]:
         listed = os.listdir(folder)  # noqa: PTH208 (a descriptor, no path)
         names = sorted(name for name in listed if name.endswith(".idx"))
         for name in names[:_MOST_PACKS]:
+            budget -= _LONGEST_OBJECT // _MOST_INDEXES
             with _mapped(folder, name) as index:
                 offset = _offset(index, sha)
             if offset is not None:

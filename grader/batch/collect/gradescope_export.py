@@ -20,9 +20,11 @@ from grader.batch.course.records import Handin, Member
 from grader.grading.submitted import Unreadable
 from grader.mistakes import Mistake
 from grader.report import one_line
+from grader.spec.formula import as_written
 
 METADATA = "submission_metadata.yml"
 _LARGEST = 256 << 20  # bytes; it has the history of every submission
+_DEEPEST = 50  # mappings and lists in one another
 _TIME = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ]+(\d\d:\d\d:\d\d)(?:\.(\d+))?\s*(?:([Zz]|UTC)|([+-])(\d\d):?(\d\d))"
 )
@@ -46,7 +48,9 @@ def handins(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
         if isinstance(known, Mapping):
             made.append(_handin(name, known, part, reader))
         else:
-            notes.append(f"{METADATA}: {name}: expected what is known of it, got {known!r:.40}")
+            notes.append(
+                f"{METADATA}: {name}: expected what is known of it, got {as_written(known)}"
+            )
     for part in source.parts:
         if part.name == METADATA or part.name in metadata:
             continue
@@ -95,8 +99,8 @@ def _time(value: object, notes: list[str]) -> datetime | None:
             return at.replace(microsecond=int((fraction or "0")[:6].ljust(6, "0")))
     except ValueError:
         pass
-    given = "nothing" if value is None else f"{value!r:.60}"
-    notes.append(f":created_at: expected a time with its offset from UTC, got {given}")
+    expected = "expected a time with its offset from UTC"
+    notes.append(f":created_at: {expected}, got {as_written(value)}")
     return None
 
 
@@ -106,12 +110,12 @@ def _time(value: object, notes: list[str]) -> datetime | None:
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # built as there is
     """YAML in which all but null is text: `007` stays what it is, and a time keeps its offset.
 
-    Ruby's own tags are passed over.
+    Ruby's own tags are passed over, and mappings aren't merged: merges can double at each level.
     """
 
 
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":merge"))]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith(":null")]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
@@ -127,6 +131,20 @@ def _untagged(loader: _Loader, suffix: str, node: yaml.Node) -> object:
 _Loader.add_multi_constructor("!", _untagged)
 
 
+def _loaded(data: bytes) -> object:
+    """What a YAML text has. Raises yaml.YAMLError, ValueError."""
+    depth = 0
+    for event in yaml.parse(data, _Loader):
+        is_end = isinstance(event, yaml.CollectionEndEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent) - is_end
+        if depth > _DEEPEST:  # libyaml's composer calls itself, to the end of the stack
+            raise ValueError(f"expected at most {_DEEPEST} levels, got more")
+        tag = getattr(event, "tag", None) or "!"
+        if not tag.startswith("!"):  # of another type: reading one ends in errors of every kind
+            raise ValueError(f"expected no tags but Ruby's, got {tag}")
+    return yaml.load(data, _Loader)
+
+
 def _metadata(source: Source) -> Mapping[str, Any]:
     place = f"{source.name}/{METADATA}"
     part = source.part(METADATA)
@@ -139,8 +157,8 @@ def _metadata(source: Source) -> Mapping[str, Any]:
     if len(data) > _LARGEST:
         raise Mistake(f"{place}: expected at most {_LARGEST >> 20} MiB")
     try:
-        read = yaml.load(data, _Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        read = _loaded(data)
+    except (yaml.YAMLError, ValueError) as error:
         raise Mistake(f"{place}: expected YAML: {one_line(str(error))}") from None
     if not isinstance(read, Mapping) or not all(isinstance(key, str) for key in read):
         raise Mistake(f"{place}: expected a mapping of submissions")

@@ -20,6 +20,7 @@ from grader.batch.store.results import ResultTable
 from grader.mistakes import Mistake
 
 NAME = "class.sqlite"
+_LONGEST_NAME = 255  # bytes of a file's
 
 
 class Store:
@@ -98,7 +99,10 @@ class Store:
         with self._database.reading(f"document {name}"):
             if "\0" in row[0]:
                 raise ValueError("a path with a zero byte in it")
-        return Path(row[0]), row[1]
+            path = Path(row[0])
+            if path.name in ("", "..") or len(path.name.encode()) > _LONGEST_NAME:
+                raise ValueError("a path that can't be a file's")
+        return path, row[1]
 
     def keep_document(self, name: str, path: Path, content: bytes) -> None:
         """Keep the course or the roster as it is now."""

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from grader.batch.collect import LAYOUTS, Collection, collect, files
+from grader.batch.collect import LAYOUTS, Collection, collect, files, git_time
 from grader.batch.collect.canvas_zip import CanvasName, parse
 from grader.batch.collect.choosing import Taken, in_utf8, take
 from grader.batch.collect.classroom_clones import assignment_prefix
@@ -623,7 +623,11 @@ def test_a_gradescope_export_is_read_in_every_form(tmp_path, export, form):
     [
         ("a: [", "expected YAML"),
         ("- 1", "expected a mapping of submissions"),
-        ("[" * 5000, "expected YAML"),
+        ("[" * 5000, "expected YAML: expected at most 50 levels"),
+        ("a: " + "[" * 100_000, "expected YAML: expected at most 50 levels"),
+        ("a: !!bool x", "expected YAML: expected no tags but Ruby's, got tag:yaml.org,2002:bool"),
+        ("a: !!int ''", "expected YAML: expected no tags but Ruby's"),
+        ("a: !!timestamp x", "expected YAML: expected no tags but Ruby's"),
         ("&a [*a, *a]", "expected a mapping"),
         ("1: {}", None),
     ],
@@ -637,6 +641,15 @@ def test_metadata_that_isnt_what_gradescope_writes_is_a_line(tmp_path, text, exp
         collect(source, EXERCISES)
     assert "submission_metadata.yml" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("level", ["[{}]", "{{<<: [{}]}}", '{{":created_at": [{}]}}'])
+def test_aliases_in_metadata_stay_small(tmp_path, level):
+    lines = ["s0: &s0 {x: 1}"]
+    lines += [f"s{i}: &s{i} {level.format(', '.join([f'*s{i - 1}'] * 9))}" for i in range(1, 30)]
+    source = write(tmp_path / "e", {"submission_metadata.yml": "\n".join(lines).encode()})
+    found = collect(source, EXERCISES)
+    assert sum(map(len, found.notes)) < 10_000
 
 
 def test_a_metadata_file_cannot_make_objects(tmp_path):
@@ -859,6 +872,23 @@ def test_a_link_in_a_repository_is_not_followed(clone, tmp_path, what):
 def test_a_repository_that_is_damaged_has_no_time(tmp_path, tree):
     write(tmp_path / ".git", tree)
     assert commit_time(tmp_path) is None
+
+
+def test_indexes_that_are_looked_into_for_a_base_are_bounded_in_all(tmp_path, monkeypatch):
+    """A commit that is a difference from itself, behind 999 indexes that don't have it."""
+    sha = b"\xaa" * 20
+    difference = b"\x70" + sha + zlib.compress(b"\1\1\x90\1")
+    fanout = struct.pack(">256I", *[0] * 0xAA, *[1] * (256 - 0xAA))
+    index = b"\xfftOc\0\0\0\2" + fanout + sha + bytes(4) + struct.pack(">I", 12)
+    tree = {f"objects/pack/a{number:03}.idx": index[:8] + bytes(1024) for number in range(999)}
+    tree |= {"HEAD": b"aa" * 20, "objects/pack/b.idx": index}
+    tree["objects/pack/b.pack"] = b"PACK" + bytes(8) + difference
+    write(tmp_path / ".git", tree)
+    opened = []
+    offset = git_time._offset
+    monkeypatch.setattr(git_time, "_offset", lambda *given: opened.append(1) or offset(*given))
+    assert commit_time(tmp_path) is None
+    assert 1000 < len(opened) <= 6000
 
 
 @pytest.mark.parametrize(("copies", "begins"), [(100, "1970"), (400_000, "None")])

@@ -22,7 +22,7 @@ from grader.batch.run import progress, run
 from grader.batch.run.finished import Finished
 from grader.batch.run.run import Machines
 from grader.batch.store.handins import StoredHandin
-from grader.batch.store.store import NAME
+from grader.batch.store.store import NAME, Store
 from grader.batch.tasks import Graded, HandinTask
 from grader.evidence import (
     PartEvidence,
@@ -274,6 +274,14 @@ def test_a_course_and_a_roster_are_remembered(capsys, source, results, tmp_path)
     assert ran.err.count("not found") == 2
     assert json.loads((results / "gradebook.json").read_text())["title"] == "Other kernels"
     assert scores(results) == {"1001": "4", "1002": "3", "1003": "0"}
+
+
+def test_a_course_file_in_a_place_that_cannot_be_looked_into_counts_as_gone(capsys, graded):
+    course = Path("a/" * 3000 + "course.yaml")  # as in a folder of another user's
+    with Store(graded) as store:
+        store.keep_document("course", course, COURSE.encode())
+    assert call(capsys, "export", graded).code == 0
+    assert json.loads((graded / "gradebook.json").read_text())["title"] == "Kernels"
 
 
 def test_a_file_that_arrives_late_is_added_to_the_class(capsys, source, graded, tmp_path):

@@ -83,6 +83,17 @@ def test_a_copy_behind_a_long_comment_is_found():
 
 
 @needs_copydetect
+def test_a_copy_behind_a_megabyte_of_blanks_is_found():
+    """The lexer of C++ would need hours for them."""
+    for blanks in ("a" + " " * 1_000_000 + "(\n", "\n \t" * 300_000):
+        hidden = blanks + CUDA
+        [pair] = similarity.pairs(
+            [handin("ada", {"rmsnorm.cu": CUDA}), handin("bob", {"rmsnorm.cu": hidden})], STUBS
+        )
+        assert pair.share > 0.95
+
+
+@needs_copydetect
 def test_independent_work_is_no_pair():
     honest = {
         path.stem: handin(path.stem, {"rmsnorm.py": path.read_text(encoding="utf-8")})

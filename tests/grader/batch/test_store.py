@@ -347,6 +347,8 @@ def test_a_damaged_file_is_said(store):
         ("adjustments", "points", 1e308),
         ("adjustments", "points", float("inf")),
         ("documents", "path", "a\0b"),
+        ("documents", "path", "a/.."),
+        ("documents", "path", "a" * 256),
         ("environments", "json", ""),
         ("environments", "json", "null"),
         ("environments", "json", "[1]"),

@@ -137,6 +137,10 @@ def test_at_home_only_the_form_is_checked(doubled: Exercise) -> None:
         ("student: Ada\ndoubled: {bound: luck}", "bound: expected one of memory, compute"),
         ("student: Ada\ndoubled: {byte: 1}", "doubled: expected one of bytes, bound, blocks, time"),
         ("student: [", "can't be read as YAML"),
+        ('student: "\\UFFFFFFFF"', "an escape is of no character"),
+        ('student: "\\U00110000"', "an escape is of no character"),
+        ('a: 1\nstudent: "A\\ud800"', "line 2: can't be read as YAML: expected characters"),
+        ('student: Ada\n"\\udfff": 1', "line 2: can't be read as YAML: expected characters"),
         ("student: " + "[" * 30000, "nested too deeply"),
         ("- Ada", "expected a mapping"),
         (" " * (1 << 17), "expected at most 64 KiB"),
@@ -149,6 +153,13 @@ def test_mistakes_in_the_form_are_named(doubled: Exercise, text: str, expected: 
     expected_status = Status.wrong_values if is_read else Status.import_error
     assert (status, score, gradable) == (expected_status, 0, 2)
     assert expected in message
+
+
+def test_a_thousand_unknown_names_make_a_short_message(doubled: Exercise) -> None:
+    names = "".join(f"  name{number}: 1\n" for number in range(1000))
+    *_, message = scored(doubled, made(doubled, f"student: Ada\ndoubled:\n{names}", checks=False))
+    assert "and 992 more unknown names" in message
+    assert len(message) < 1000
 
 
 def test_aliases_and_merges_of_yaml_stay_small(doubled: Exercise) -> None:

@@ -13,6 +13,7 @@ import torch
 
 import warpgrade
 from grader.batch.store.keys import Conditions, Keys
+from grader.batch.store.store import Store
 from grader.cases import oracle
 from grader.cli import console
 from grader.evidence import PerformanceEvidence
@@ -71,6 +72,8 @@ def test_a_course_of_another_users_is_not_taken_unless_it_is_named(tmp_path, mon
     monkeypatch.chdir(course.root / "inner")
     with pytest.raises(SpecError, match=rf"{part}: expected a file of one's own, .*--course "):
         courses.find()
+    with pytest.raises(SpecError, match=rf"{part}: expected a file of one's own, .*--course "):
+        courses.find(course.root / "course.yaml", is_named=False)
     assert courses.find(course.root) == course
 
 
@@ -102,6 +105,19 @@ def test_a_course_that_nobody_has_named_is_told_once(tmp_path, monkeypatch, caps
     monkeypatch.setattr(console, "_given", course.root)
     monkeypatch.setattr(console, "_announced", [])
     assert console.the_course() == course and capsys.readouterr().err == ""
+
+
+def test_a_course_that_a_classs_results_name_is_told(tmp_path, monkeypatch, capsys):
+    """Somebody else's results may name a course that somebody else has written."""
+    course = made(tmp_path / "eve", "title: Eve's\n")
+    results = tmp_path / "results"
+    with Store(results, create=True) as store:
+        store.keep_document("course", course.root / "course.yaml", b"title: Eve's\n")
+    monkeypatch.setattr(console, "_announced", [])
+    monkeypatch.setattr(console, "_given", None)
+    monkeypatch.chdir(tmp_path)
+    said = " ".join(call(capsys, "export", str(results)).err.split())
+    assert f"Course: {course.root}, as the class's results have it. Its oracles run" in said
 
 
 def test_a_course_file_without_exercises_beside_it_is_for_a_class(tmp_path, monkeypatch):
