@@ -49,6 +49,7 @@ def test_words_are_values_by_name_and_the_last_name_changes_fastest():
         (["rmsnorm/triton", "--configs", ""], "--configs: expected constants, as in BLOCK=64,128"),
         (["rmsnorm/triton", "--configs", "A=1", "A=2"], "--configs: expected each constant once"),
         (["rmsnorm/triton", "BLOCK=64"], "expected one name, or --configs before constants, got B"),
+        (["rmsnorm", "--sizes", "8", "16"], "expected one name, or --configs before constants, got 16: v"),
         (["rmsnorm/triton", "--configs", "BLOCK=1", "--sizes", "8"], "--configs: expected no"),
         (["rmsnorm", "--configs", "BLOCK=1"], "--configs: expected the name of one variant"),
         (
