@@ -31,7 +31,6 @@ from grader.grading.causes import Causes
 from grader.grading.search import Effort
 from grader.grading.source_rules import Enforcement
 from grader.grading.submitted import Files, expect_folder
-from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
 from grader.spec import Exercise
 from grader.spec.compiling import digest

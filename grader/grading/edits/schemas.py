@@ -296,7 +296,6 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
     """A factor or summand that is missing: one that stands elsewhere, or a value never used."""
     tokens = scope.tokens
     fragments = [*_fragments(scope).items()]
-    equals = ["==", "0"]
     for index, last in _operand_starts(scope):
         low, high = tokens[index].start, tokens[last].end
         text = scope.text.source[low:high]
@@ -315,10 +314,8 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
             is_there = fragment in part and not is_constant and mark != ["unused"]
             if not fits or name in text or is_there:
                 continue
-            if (
-                "*" in fragment[:3]
-                and [each.text for each in tokens[last + 1 : last + 3]] == equals
-            ):
+            behind = [each.text for each in tokens[last + 1 : last + 3]]
+            if "*" in fragment[:3] and behind == ["==", "0"]:
                 continue  # a product is 0 where either factor is: the other one was meant alone
             later = [n for n in _NAMES.findall(name) if scope.first_use.get(n, 0) > low]
             if later and not is_constant:

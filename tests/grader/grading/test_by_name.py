@@ -315,7 +315,7 @@ NAMED = [
      "`&column` is the address of the vector itself"),
     ("compile_error", "no matching function for call to '__shfl_down_sync(float&, int&)'",
      "v += __shfl_down_sync(v, offset);", "cuda", "`__shfl_down_sync` is called with other"),
-    ("crashed", "the entry raised TypeError: can only concatenate tuple (not \"int\") to torch.Size",
+    ("crashed", "TypeError: can only concatenate tuple (not \"int\") to torch.Size",
      "grid = (triton.cdiv(n, BLOCK),)", "triton", "A shape, which is a tuple"),
     ("nondeterministic", "Thread (0,0,0) of block (0,0,0) computes what C++ leaves undefined at "
      "a.cu:1 (`int x = in[i];`): 1.3e+31 becomes int, which doesn't hold it.", "int x = in[i];",

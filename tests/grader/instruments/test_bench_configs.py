@@ -49,7 +49,6 @@ def test_words_are_values_by_name_and_the_last_name_changes_fastest():
         (["rmsnorm/triton", "--configs", ""], "--configs: expected constants, as in BLOCK=64,128"),
         (["rmsnorm/triton", "--configs", "A=1", "A=2"], "--configs: expected each constant once"),
         (["rmsnorm/triton", "BLOCK=64"], "expected one name, or --configs before constants, got B"),
-        (["rmsnorm", "--sizes", "8", "16"], "expected one name, or --configs before constants, got 16: v"),
         (["rmsnorm/triton", "--configs", "BLOCK=1", "--sizes", "8"], "--configs: expected no"),
         (["rmsnorm", "--configs", "BLOCK=1"], "--configs: expected the name of one variant"),
         (
@@ -70,6 +69,11 @@ def test_a_mistake_of_the_user_is_one_line(capsys, words, told):
     done = call(capsys, "bench", *words, "--submission", REFERENCE)
     assert done.code == 2 and not done.out
     assert done.err.startswith(told) and done.err.count("\n") == 1, done.err
+
+
+def test_sizes_without_commas_are_told_how_to_write_them(capsys):
+    done = call(capsys, "bench", "rmsnorm", "--sizes", "8", "16", "--submission", REFERENCE)
+    assert done.code == 2 and "got 16: values of --sizes are joined by commas" in done.err
 
 
 # --- over the CPU ---------------------------------------------------------------------------------
