@@ -424,6 +424,8 @@ def _words(text: str) -> Iterator[tuple[str, str]]:
         key, equals, value = word.partition("=")
         if not (key and equals and value):
             raise CaseError(f"expected words like rows=17, got {word!r}")
+        if "=" in value:
+            raise CaseError(f"{key}: expected blanks between words like rows=17, got {word!r}")
         yield key, value
 
 

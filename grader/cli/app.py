@@ -7,6 +7,7 @@ import errno
 import functools
 import importlib
 import inspect
+import itertools
 import sys
 import traceback
 from collections.abc import Callable
@@ -139,6 +140,16 @@ class _Commands(TyperGroup):
         of_one = typer.Typer(add_completion=False, context_settings=_CONTEXT)
         of_one.command(name=name)(on_course(getattr(importlib.import_module(module), function)))
         return typer.main.get_command(of_one)
+
+    def resolve_command(
+        self, ctx: Context, args: list[str]
+    ) -> tuple[str | None, Command | None, list[str]]:
+        """The command that is called. Raises Mistake for a case whose words lack quotes."""
+        at = args.index("--case") + 1 if "--case" in args else len(args)
+        words = list(itertools.takewhile(lambda each: "=" in each and each[0] != "-", args[at:]))
+        if len(words) > 1:
+            raise Mistake(f"--case: put the whole case in quotes: --case '{' '.join(words)}'")
+        return super().resolve_command(ctx, args)
 
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}

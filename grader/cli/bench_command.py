@@ -231,7 +231,10 @@ def _constants(
     """The values that --configs gives. Raises Mistake."""
     if configs is None:
         if more:
-            raise Mistake(f"expected one name, or --configs before constants, got {more[0]}")
+            numbers = ": values of --sizes are joined by commas, as in 1024,2048" if sizes else ""
+            raise Mistake(
+                f"expected one name, or --configs before constants, got {more[0]}{numbers}"
+            )
         return None
     if sizes is not None:
         raise Mistake("--configs: expected no --sizes beside it: one case is timed")

@@ -13,7 +13,7 @@ import typer
 
 from grader.cli.console import known_names, refuse, right_exercises, tell, write
 from grader.grading import predictions
-from grader.grading.submitted import contents
+from grader.grading.submitted import contents, expect_folder
 from grader.spec import Exercise
 from grader.spec.predictions import ANSWERS, STUDENT, Question, asked, drawn, form_mistake
 
@@ -36,9 +36,7 @@ def command(
     """
     exercises = right_exercises()
     names = known_names(exercises, [name] if name else None) or list(exercises)
-    if not submission.is_dir():
-        here = "" if submission.is_absolute() else f" in {Path.cwd()}"
-        refuse(f"{submission}: expected a folder like assignment/, found none{here}")
+    expect_folder(submission)
     asking = [exercises[each] for each in names if each in exercises]
     asking = [each for each in asking if each.predictions is not None]
     if not asking:

@@ -230,6 +230,16 @@ _WORDS = (
      "The pointer is null: no memory was given to it",
      "Make it an array, in shared memory where a block shares it, or allocate what it points "
      "to."),
+    (r"no matching function for call to \W(__(?:shfl(?:_\w+)?|ballot|any|all)_sync)\(",
+     r"`\1` is called with other arguments than it takes: the mask of its lanes comes first",
+     "Put `0xffffffff` first where all 32 lanes of the warp come to the call."),
+    (r"can only concatenate tuple \(not \"int\"\) to torch.Size|between instances of 'torch.Size'"
+     r"|unsupported operand type\(s\) for \S+ 'torch.Size'",
+     "A shape, which is a tuple, stands where a number belongs",
+     "`x.shape[0]` is the length of the first axis, and `x.numel()` counts all elements."),
+    (r"becomes (?:unsigned )?(?:int|long|short|char)\b[^\n]*, which doesn't hold it",
+     "A float becomes a whole number here, which also cuts off what is behind the point",
+     "Keep it in a `float`; where a whole number is meant, bound it before it is converted."),
     (r"Conflicting meta-parameters",
      "The launch sets a parameter that the autotuner chooses as well",
      "Leave it out of the call: the configurations give it a value."),
@@ -420,11 +430,15 @@ _COPIED = r"\bcudaMemcpy\w*\(\s*(?:[^,;]*,\s*)?&\s*(\w+)\s*,"
 def _address_of_pointer(context: Context, match: re.Match[str]) -> Cause | None:
     """A copy to or from the variable that holds a pointer, in the place of what it points to."""
     name = match[1]
-    if not re.search(rf"\b(?:float|double|int|char|void)\s*\*\s*{name}\b", context.source):
-        return None
     what = f"`&{name}` is where the host keeps the pointer `{name}`, not the memory it points to"
+    advice = f"Pass `{name}` itself: it is an address."
+    if re.search(rf"\bvector\s*<[^;]*>\s*{name}\b", context.source):
+        what = f"`&{name}` is the address of the vector itself, and its elements lie elsewhere"
+        advice = f"Pass `{name}.data()`, where the first element lies."
+    elif not re.search(rf"\b(?:float|double|int|char|void)\s*\*\s*{name}\b", context.source):
+        return None
     marked = context.marked(match.start(1) - 1, match.end(1))
-    return Cause("address_of_pointer", what, f"Pass `{name}` itself: it is an address.", marked)
+    return Cause("address_of_pointer", what, advice, marked)
 
 
 def _other_memory(context: Context, match: re.Match[str]) -> Cause:
@@ -559,6 +573,8 @@ _TABLE = (
         _called_from_device,
     ),
     _Row(_COPIED, _address_of_pointer, True, Status.wrong_memory_space),
+    _Row(_COPIED, _address_of_pointer, True, Status.invalid_read),
+    _Row(_COPIED, _address_of_pointer, True, Status.wrote_out_of_bounds),
     *(_in_words(*each) for each in _WORDS),
     *(_in_words(*each, Status.compile_error) for each in _WORDS_OF_KERNELS),
     _Row(r"\btl\.(max|min|sum)\(", _reduces_two_values, True, Status.compile_error),

@@ -101,6 +101,11 @@ def not_a_pointer(context: Context, match: re.Match[str]) -> Cause | None:
     kind = "values" if "fp" in match[1] or "bf" in match[1] else "whole numbers"
     mistake = f"`{match[2]}` takes a pointer, and `{used[1] if used else 'this'}` holds {kind}"
     advice = "A pointer is a parameter plus offsets, `x_ptr + offs`. What was loaded is a value."
+    # An address that the launch passes is a whole number, whose elements have no known dtype.
+    if "int64" in match[1] and (passed := re.search(r"\b(\w+)\.data_ptr\(\)", context.source)):
+        advice = (
+            f"Pass the tensor `{passed[1]}` itself: `{passed[0]}` is an address without a dtype."
+        )
     return Cause("no_pointer", mistake, advice, context.marked(*used.span(1)) if used else ())
 
 

@@ -30,8 +30,7 @@ from grader.grading import head_start
 from grader.grading.causes import Causes
 from grader.grading.search import Effort
 from grader.grading.source_rules import Enforcement
-from grader.grading.submitted import Files
-from grader.mistakes import Mistake
+from grader.grading.submitted import Files, expect_folder
 from grader.sandbox import Sandbox
 from grader.spec import Exercise
 from grader.spec.compiling import digest
@@ -127,9 +126,8 @@ class Session:
         Raises Mistake when the folder doesn't exist, ConfinementError where a sandbox is
         required and none is available.
         """
-        if files is None and not submission.is_dir():
-            here = "" if submission.is_absolute() else f" in {Path.cwd()}"
-            raise Mistake(f"{submission}: expected a folder like assignment/, found none{here}")
+        if files is None:
+            expect_folder(submission)
         torch.set_num_threads(1)  # the tensors are small: threads would only wait for each other
         options, lent = options or Options(), lent or Lent()
         self.submission, self.exercises = submission, exercises

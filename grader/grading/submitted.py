@@ -18,6 +18,7 @@ from typing import TypeVar
 from grader.executors.cuda.joining import Joined, Lab, included, join
 from grader.grading import source_reading
 from grader.grading.lab_places import placed
+from grader.mistakes import Mistake
 from grader.spec import Exercise, Variant
 
 _E = TypeVar("_E")
@@ -29,6 +30,18 @@ _NO_MODULE = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,99})[.']")
 
 class Unreadable(Exception):
     """A file, a folder or an archive can't be read; the message is one line."""
+
+
+def expect_folder(submission: Path) -> None:
+    """Raise Mistake where a submission's folder doesn't exist, or is one file of it."""
+    if submission.is_file():
+        raise Mistake(
+            f"{submission}: expected a folder like assignment/, got a file; it lies in "
+            f"{submission.parent}"
+        )
+    if not submission.is_dir():
+        here = "" if submission.is_absolute() else f" in {Path.cwd()}"
+        raise Mistake(f"{submission}: expected a folder like assignment/, found none{here}")
 
 
 @contextmanager

@@ -137,6 +137,17 @@ def _one_of_warp(scope: Scope) -> Iterator[Edit]:
                 yield scope.edit("one_of_warp", [change], what, advice, 1)
 
 
+def _first_thread(scope: Scope) -> Iterator[Edit]:
+    """The first thread of a block in the place of the first of each warp, or the reverse."""
+    if scope.is_triton:
+        return
+    numbers = dict.fromkeys(["threadIdx.x", *(match[1] for match in scope.matches(_IN_WARP))])
+    for match in scope.matches(r"(?<![\w.])(threadIdx\.x|\w+) == 0\b"):
+        for other in numbers if match[1] in numbers else ():
+            if other != match[1]:
+                yield scope.instead("name", *match.span(1), other, 1, match.span())
+
+
 _SHARED_NUMBER = re.compile(r"__shared__\s+\w+\s+(\w+);")
 
 
@@ -240,6 +251,7 @@ RULES: Sequence[Rule] = (
     _whole_warp,
     _capped,
     _one_of_warp,
+    _first_thread,
     _never_called,
     _running,
     _guards_lack,

@@ -302,6 +302,8 @@ def _declarations(scope: Scope) -> Iterator[Edit]:
             if new != match[1] and scope.first_use.get(new.split("[")[0], 0) < match.start():
                 yield scope.instead("returned", *match.span(1), new, 2, match.span())
     for match in scope.matches(r"(\w+(?:\[[^\]\n]*\])?)\s*\+=\s*([^;\n]+);"):
+        if match[1] in scope.function.parameters:
+            continue  # each thread has its own
         what = f"Several threads add to `{match[1]}` at the same time, so additions get lost"
         advice = "Use atomicAdd, or keep a sum in a register of each thread and reduce them."
         change = Change(*match.span(), f"atomicAdd(&{match[1]}, {match[2]});")

@@ -402,6 +402,15 @@ def _views(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
         yield scope.instead("view", *match.span(), new, 1 if match[0] != match[1] else 3)
 
 
+def _moved_alike(scope: Scope) -> Iterator[Edit]:
+    """The distance that a pointer is moved by in CUDA C++, in the place of another pointer's."""
+    moves = [] if scope.is_triton else scope.matches(r"(?m)^[ \t]*(\w+) \+= ([^;\n]+);")
+    moved = [match for match in moves if match[1] in scope.pointers]
+    for match in moved:
+        for other in dict.fromkeys(each[2] for each in moved if each[2] != match[2]):
+            yield scope.instead("as_elsewhere", *match.span(2), other, 1, match.span(2))
+
+
 RULES: Sequence[Rule] = (
     _components,
     _odd_index,
@@ -417,4 +426,5 @@ RULES: Sequence[Rule] = (
     _views,
     _reordered,
     _as_parameter,
+    _moved_alike,
 )

@@ -314,6 +314,9 @@ def _put_in(scope: Scope) -> Iterator[Edit]:
             is_there = fragment in part and not is_constant and mark != ["unused"]
             if not fits or name in text or is_there:
                 continue
+            behind = [each.text for each in tokens[last + 1 : last + 3]]
+            if "*" in fragment[:3] and behind == ["==", "0"]:
+                continue  # a product is 0 where either factor is: the other one was meant alone
             later = [n for n in _NAMES.findall(name) if scope.first_use.get(n, 0) > low]
             if later and not is_constant:
                 continue
@@ -450,7 +453,12 @@ def _counted_blocks(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     if scope.function.is_kernel:
         return
     div, counted, size = match.groups()
-    yield scope.instead("grid", *match.span(), counted, 2)
+    # With so many programs a wrong order of tiles seems right: they reach each tile in the end.
+    by = f"{re.findall(r'[A-Za-z0-9_]+', size)[-1]}|blockDim"
+    takes_block = re.compile(rf"(?:pid|program|blockIdx)\w*[^\n]*\*\s*(?:{by})\b")
+    kernels = [each for each in scope.reached if each.is_kernel]
+    if not any(takes_block.search(scope.text.code, each.body, each.end) for each in kernels):
+        yield scope.instead("grid", *match.span(), counted, 2)
     if scope.is_triton and size.isdigit():
         known = [e for e, kind in scope.kinds.items() if kind == "int" and e.isupper()]
         for name in known:

@@ -252,6 +252,7 @@ def test_the_first_choice_written_out_is_the_same_case():
         ("rows 17", "expected words like rows=17, got 'rows'"),
         ("rows=", "expected words like rows=17, got 'rows='"),
         ("rows='1", "can't be read: No closing quotation"),
+        ("rows=1,cols=2", "rows: expected blanks between words like rows=17, got 'rows=1,cols=2'"),
         ("row=1 cols=2", "row: expected one of rows, cols, dtype, data, seed, eps, x.layout, "
          "out.layout, weight.data; did you mean 'rows'?"),
         ("zzz=1", "zzz: expected one of rows, cols, dtype, data, seed, eps, x.layout, out.layout, "

@@ -204,6 +204,21 @@ def test_a_submission_that_is_not_there_gets_one_line(capsys, tmp_path):
     assert one_line(ran.err).endswith(f"found none in {Path.cwd()}")  # perhaps the wrong folder
 
 
+@pytest.mark.parametrize("command", [["grade"], ["check", "silu", "--submission"]])
+def test_a_file_in_the_place_of_its_folder_is_told_with_the_folder(capsys, tmp_path, command):
+    file = tmp_path / "silu.py"
+    file.touch()
+    ran = call(capsys, *command, file)
+    assert ran.code == 2
+    assert one_line(ran.err).endswith(f"assignment/, got a file; it lies in {tmp_path}")
+
+
+def test_a_case_without_quotes_is_told_how_to_write_it(capsys):
+    ran = call(capsys, "check", "silu", "--case", "n=10", "dtype=float16")
+    assert ran.code == 2
+    assert one_line(ran.err).endswith("in quotes: --case 'n=10 dtype=float16'")
+
+
 @pytest.mark.parametrize(
     ("name", "suggested"),
     [("sillu", "silu"), ("SiLU", "silu"), ("silu.py", "silu"), ("silu/cuda", "silu")],

@@ -317,6 +317,16 @@ NAMED = [
      "cudaMemcpy(&d_A, col, 4, H2D); void f(float* d_A)", "cuda", "`&d_A` is where the host keeps"),
     ("wrong_memory_space", "The host code copies in another direction than it says: cudaMemcpy",
      "cudaMemcpy(&sum, d_A, 4, H2D); float sum;", "cuda", "The kind of this copy"),
+    ("invalid_read", "The host code copies from beyond the end of the source",
+     "cudaMemcpy(d_A, &column, 4, H2D); std::vector<float> column(rows);", "cuda",
+     "`&column` is the address of the vector itself"),
+    ("compile_error", "no matching function for call to '__shfl_down_sync(float&, int&)'",
+     "v += __shfl_down_sync(v, offset);", "cuda", "`__shfl_down_sync` is called with other"),
+    ("crashed", "TypeError: can only concatenate tuple (not \"int\") to torch.Size",
+     "grid = (triton.cdiv(n, BLOCK),)", "triton", "A shape, which is a tuple"),
+    ("nondeterministic", "Thread (0,0,0) of block (0,0,0) computes what C++ leaves undefined at "
+     "a.cu:1 (`int x = in[i];`): 1.3e+31 becomes int, which doesn't hold it.", "int x = in[i];",
+     "cuda", "A float becomes a whole number here"),
     ("crashed", "Cannot view a tensor with shape", "", "triton", "`view` needs a contiguous"),
     ("wrong_memory_space", "The host code uses a device pointer on the host: 4 bytes at offset 0 "
      "of d_A, which has 4 bytes", "d_A[row] = 1;", "cuda", "Host code accesses `d_A` itself"),
@@ -366,6 +376,20 @@ NOT_NAMED = [
     ("timed_out", "", "} while (0)\nvoid k(int n) { out[0] = n; }", "cuda"),
     ("timed_out", "", "for (int s = n / 2; s > 0; s /= 2) x[s] = 0;", "cuda"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("held", "launch", "is_address"),
+    [
+        ("int64", "k[(1,)](x.data_ptr())", True),
+        ("int64", "k[(1,)](x)", False),
+        ("fp32", "print(x.data_ptr())", False),
+    ],
+)
+def test_an_address_in_the_place_of_a_tensor_is_named(held, launch, is_address) -> None:
+    words = f"Unsupported ptr type <['16'], {held}> in `tl.load`"
+    told = cause("compile_error", words, f"y = tl.load(x_ptr + offs)\n{launch}")
+    assert told is not None and ("Pass the tensor `x` itself" in told.advice) == is_address
 
 
 def test_an_unknown_name_is_marked_in_its_line() -> None:

@@ -71,6 +71,11 @@ def test_a_mistake_of_the_user_is_one_line(capsys, words, told):
     assert done.err.startswith(told) and done.err.count("\n") == 1, done.err
 
 
+def test_sizes_without_commas_are_told_how_to_write_them(capsys):
+    done = call(capsys, "bench", "rmsnorm", "--sizes", "8", "16", "--submission", REFERENCE)
+    assert done.code == 2 and "got 16: values of --sizes are joined by commas" in done.err
+
+
 # --- over the CPU ---------------------------------------------------------------------------------
 
 SCALED = f"BLOCK = 64\nEXTRA = 0\n{RMSNORM}".replace(

@@ -162,6 +162,9 @@ __global__ void sums(const float* in, float* out, int n) {
         total = threadIdx.x < WARPS ? of_warp[threadIdx.x] : 0;
         total += __shfl_down_sync(~0u, total, 2);
     }
+    const int lane = threadIdx.x % 32;
+    if (lane == 0) of_warp[threadIdx.x / 32] = total;
+    if (threadIdx.x == 0) out[blockIdx.x] = total;
     for (int begin = 0; begin < n; begin += TILE) out[begin] = total;
 }
 extern "C" void f(const float* in, float* out, int rows, int cols) {
@@ -184,12 +187,23 @@ extern "C" void f(const float* in, float* out, int rows, int cols) {
         ("blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x * blockDim.x + blockIdx.x",
          "exchanged"),
         ("if (threadIdx.x < 32) {", "if (threadIdx.x < WARPS) {", "whole_warp"),
+        ("if (lane == 0)", "if (threadIdx.x == 0)", "name"),
+        ("if (threadIdx.x == 0)", "if (lane == 0)", "name"),
         ("begin < n; begin += TILE", "begin < n - TILE; begin += TILE", "whole_blocks"),
         ("begin < n; begin += TILE", "begin < n - TILE + 1; begin += TILE", "whole_blocks"),
     ],
 )  # fmt: skip
 def test_a_mistake_among_warps_and_tiles_is_undone(right, wrong, name):
     assert name in undone(BY_WARPS, right, wrong, is_triton=False)
+
+
+def test_a_pointer_moves_as_another_one_does_and_is_each_threads_own():
+    right = "    in += size_t(blockIdx.x) * n;\n    out += size_t(blockIdx.x) * n;\n"
+    text = BY_WARPS.replace("    float total = in[i];\n", f"{right}    float total = in[i];\n")
+    wrong = right.replace("size_t(blockIdx.x) * n", "blockIdx.x", 1)
+    assert "as_elsewhere" in undone(text, right, wrong, is_triton=False)
+    edits = [each for scope in scopes(text, is_triton=False) for each in edits_of(scope)]
+    assert not [each.what for each in edits if "add to `in`" in each.what]
 
 
 def test_a_loop_over_whole_blocks_in_triton_goes_on_to_the_rest():

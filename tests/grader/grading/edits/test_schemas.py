@@ -161,6 +161,35 @@ def test_a_mistake_in_cuda_is_undone(right, wrong, name):
     check(CUDA, right, wrong, name, is_triton=False)
 
 
+def test_a_grid_that_counts_the_blocks_of_programs_stays():
+    text = """
+@triton.jit
+def k(out_ptr, n, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    tl.store(out_ptr + pid * BLOCK + tl.arange(0, BLOCK), 1.0)
+
+def f(out):
+    n = out.numel()
+    k[(triton.cdiv(n, BLOCK),)](out, n, BLOCK=BLOCK)
+"""
+    wider = without_blanks(text.replace("triton.cdiv(n, BLOCK)", "n"))
+    assert wider not in [each for _, each in undone(text, is_triton=True)]
+    of_rows = text.replace("pid * BLOCK", "pid * n")
+    wider = without_blanks(of_rows.replace("triton.cdiv(n, BLOCK)", "n"))
+    assert ("grid", wider) in undone(of_rows, is_triton=True)
+
+
+def test_an_index_that_is_compared_with_0_gets_no_factor():
+    text = (
+        "__global__ void f(float* out) {\n"
+        "    int lane = threadIdx.x % 32;\n"
+        "    if (threadIdx.x == 0) out[blockIdx.x * lane] = 1.0f;\n"
+        "}\n"
+    )
+    made = [each for _, each in undone(text, is_triton=False)]
+    assert made and not [each for each in made if "threadIdx.x*lane==0" in each]
+
+
 def test_a_quotient_of_whole_numbers_is_made_one_of_floats():
     wrong = "__global__ void f(float* out, int n) { out[0] = out[1] * (1 / n); }"
     assert ("whole_number", without_blanks(wrong.replace("1 / n", "1.0f / n"))) in undone(
