@@ -230,8 +230,9 @@ _WORDS = (
      "The pointer is null: no memory was given to it",
      "Make it an array, in shared memory where a block shares it, or allocate what it points "
      "to."),
-    (r"no matching function for call to \W(__(?:shfl(?:_\w+)?|ballot|any|all)_sync)\(",
-     r"`\1` is called with other arguments than it takes: the mask of its lanes comes first",
+    (r"no matching function for call to \W(__(?:shfl(?:_\w+)?_sync(?=\([^,()]*,[^,()]*\))"
+     r"|(?:ballot|any|all)_sync(?=\([^,()]*\))))",
+     r"`\1` is called without the mask of its lanes, which comes first",
      "Put `0xffffffff` first where all 32 lanes of the warp come to the call."),
     (r"can only concatenate tuple \(not \"int\"\) to torch.Size|between instances of 'torch.Size'"
      r"|unsupported operand type\(s\) for \S+ 'torch.Size'",

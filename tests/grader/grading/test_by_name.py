@@ -321,7 +321,7 @@ NAMED = [
      "cudaMemcpy(d_A, &column, 4, H2D); std::vector<float> column(rows);", "cuda",
      "`&column` is the address of the vector itself"),
     ("compile_error", "no matching function for call to '__shfl_down_sync(float&, int&)'",
-     "v += __shfl_down_sync(v, offset);", "cuda", "`__shfl_down_sync` is called with other"),
+     "v += __shfl_down_sync(v, offset);", "cuda", "`__shfl_down_sync` is called without the mask"),
     ("crashed", "TypeError: can only concatenate tuple (not \"int\") to torch.Size",
      "grid = (triton.cdiv(n, BLOCK),)", "triton", "A shape, which is a tuple"),
     ("nondeterministic", "Thread (0,0,0) of block (0,0,0) computes what C++ leaves undefined at "
@@ -338,6 +338,12 @@ NAMED = [
 ]  # fmt: skip
 
 NOT_NAMED = [
+    (
+        "compile_error",
+        "no matching function for call to '__shfl_down_sync(unsigned int, Pair&, int&)'",
+        "pair = __shfl_down_sync(FULL, pair, offset);",
+        "cuda",
+    ),
     (
         "crashed",
         "RuntimeError: Boolean value of Tensor with more than one value is ambiguous",
