@@ -456,7 +456,9 @@ def _counted_blocks(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     # With so many programs a wrong order of tiles seems right: they reach each tile in the end.
     by = f"{re.findall(r'[A-Za-z0-9_]+', size)[-1]}|blockDim"
     takes_block = re.compile(rf"(?:pid|program|blockIdx)\w*[^\n]*\*\s*(?:{by})\b")
-    kernels = [each for each in scope.reached if each.is_kernel]
+    launched = re.search(r"(\w+)(?:<[^<>;]*>)?(?:<<<|\[)[^;\n]*$", scope.text.code[: match.start()])
+    reached = [each for each in scope.reached if each.is_kernel]
+    kernels = [each for each in reached if not launched or each.name == launched[1]]
     if not any(takes_block.search(scope.text.code, each.body, each.end) for each in kernels):
         yield scope.instead("grid", *match.span(), counted, 2)
     if scope.is_triton and size.isdigit():
