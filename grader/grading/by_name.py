@@ -232,8 +232,8 @@ _WORDS = (
      "to."),
     (r"no matching function for call to \W(__(?:shfl(?:_\w+)?_sync(?=\([^,()]*,[^,()]*\))"
      r"|(?:ballot|any|all)_sync(?=\([^,()]*\))))",
-     r"`\1` is called without the mask of its lanes, which comes first",
-     "Put `0xffffffff` first where all 32 lanes of the warp come to the call."),
+     r"`\1` is called without the mask of the threads that take part, which comes first",
+     "Put `0xffffffff` first where all 32 threads of the warp come to the call."),
     (r"can only concatenate tuple \(not \"int\"\) to torch.Size|between instances of 'torch.Size'"
      r"|unsupported operand type\(s\) for \S+ 'torch.Size'",
      "A shape, which is a tuple, stands where a number belongs",
