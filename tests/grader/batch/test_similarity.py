@@ -84,7 +84,7 @@ def test_a_copy_behind_a_long_comment_is_found():
 
 @needs_copydetect
 def test_a_copy_behind_a_megabyte_of_blanks_is_found():
-    """The lexer of C++ would need hours for them."""
+    """The lexer of C++ would take more than quadratic time for them."""
     for blanks in ("a" + " " * 1_000_000 + "(\n", "\n \t" * 300_000):
         hidden = blanks + CUDA
         [pair] = similarity.pairs(

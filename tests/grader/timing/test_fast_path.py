@@ -127,9 +127,7 @@ def test_no_steps_lead_from_or_to_what_is_not_finite(dtype):
     fast_path = FastPath(oracle, Tolerance(floor_ulps={dtype: 2}), [dtype])
     fast_path.learn({"x": finite}, {}, oracle.truths({"x": finite}, {}, "expected"))
     fast_path._trusted = fast_path._trusted[:1]
-    nan = torch.tensor(torch.iinfo(bits).max, dtype=bits).view(
-        kind
-    )  # its bits are all ones but one
+    nan = torch.tensor(torch.iinfo(bits).max, dtype=bits).view(kind)
     of = [[-0.0, nan], [nan, -0.0], [largest, float("inf")], [float("inf"), largest], [nan, nan]]
     for expected, got in of:
         x, out = finite.clone(), finite.clone()
