@@ -325,12 +325,6 @@ KINDS: dict[str, Kind] = {
         "cudaMemcpy takes destination, source, bytes, kind: the kind says where source and "
         "destination are.",
     ),
-    "copy_rows_overlap": Kind(
-        "crashed",
-        _says("asks for a copy that CUDA refuses"),
-        "A pitch is the distance between rows in bytes, at least as long as what is copied of one: "
-        "of floats, `cols * sizeof(float)`.",
-    ),
     "copy_reads_outside": Kind(
         "invalid_read",
         _says("copies from beyond the end of the source"),

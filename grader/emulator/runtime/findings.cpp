@@ -36,7 +36,6 @@ const char* name_of(FindingKind kind) {
         NAME(host_pointer_on_device);
         NAME(device_pointer_on_host);
         NAME(wrong_copy_direction);
-        NAME(copy_rows_overlap);
         NAME(copy_reads_outside);
         NAME(copy_writes_outside);
         NAME(launch_error);

@@ -103,10 +103,6 @@ cudaError_t carry_out(const Copy& copy) {
     if (!copy.to || !copy.from) return fail(cudaErrorInvalidValue);
     bool two_dimensional = copy.height > 1;
     if (two_dimensional && (copy.width > copy.to_pitch || copy.width > copy.from_pitch)) {
-        report_finding(FindingKind::copy_rows_overlap, copy.pc, nullptr, 0, nullptr,
-                       "%s of rows of %zu bytes, with a pitch of %zu bytes in the destination and "
-                       "of %zu in the source",
-                       copy.call, copy.width, copy.to_pitch, copy.from_pitch);
         return fail(cudaErrorInvalidPitchValue);
     }
     bool to_device = is_device(copy.to), from_device = is_device(copy.from);

@@ -38,7 +38,6 @@ enum class FindingKind : std::uint8_t {
     host_pointer_on_device,
     device_pointer_on_host,
     wrong_copy_direction,
-    copy_rows_overlap,
     copy_reads_outside,
     copy_writes_outside,
     launch_error,

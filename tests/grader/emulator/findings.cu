@@ -642,9 +642,6 @@ ENTRY wrong_copy_direction(float* out) {
     float h[8] = {};
     cudaMemcpy(out, h, sizeof h, cudaMemcpyDeviceToHost);  // -> wrong_copy_direction
 }
-ENTRY copy_rows_overlap(const float* in, float* out) {
-    cudaMemcpy2D(out, 1, in, 4, 4, 2, cudaMemcpyDeviceToDevice);  // -> copy_rows_overlap
-}
 ENTRY copy_reads_outside(const float* in, int n) {
     std::vector<float> h(n + 1);
     cudaMemcpy(h.data(), in, (n + 1) * sizeof(float), cudaMemcpyDeviceToHost);  // -> copy_reads_outside

@@ -137,7 +137,6 @@ EXPECTED = {
     "device_pointer_in_memcpy": host("device_pointer_on_host", "offset 0 of out"),
     "device_variable_on_host": host("device_pointer_on_host", "offset 4 of counters"),
     "wrong_copy_direction": host("wrong_copy_direction"),
-    "copy_rows_overlap": host("copy_rows_overlap", "rows of 4 bytes, with a pitch of 1 bytes in"),
     "copy_reads_outside": host("copy_reads_outside", "1028 bytes at offset 0 of in"),
     "copy_writes_outside": host("copy_writes_outside", "1028 bytes at offset 0 of out"),
     "copy_to_input": host("write_to_input", "offset 0 of in"),
