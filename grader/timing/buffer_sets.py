@@ -228,9 +228,9 @@ class GradedBufferSets(BufferSets):
         self._fast_path.learn(values, numbers, truths)
         checker = self._oracle.checker(values, numbers)
         verdict = judge(list(self._outcomes(after)), truths, self._tolerance, checker)
-        return (
-            verdict if verdict.passed else replace(verdict, what=f"in a timed call: {verdict.what}")
-        )
+        if verdict.passed:
+            return verdict
+        return replace(verdict, what=f"in a timed call: {verdict.what}")
 
     def _are_untouched_around(self, copies: Sequence[torch.Tensor]) -> list[bool]:
         """Whether the bytes around the outputs of each set are unchanged; outputs have no gaps."""

@@ -33,7 +33,8 @@ from grader.spec import Tolerance
 # A share of the error that the first buffer set allows, since other buffer sets may allow less.
 AS_TORCH_ROOM = 0.6  # the rest is for torch's own error
 FLOAT32_ROOM = 0.8
-MOST_STEPS = 0.25  # that may be allowed, as a share of the value: see _BySteps
+# Of a value, by steps: a difference of bits that overflows is never as small as so few steps.
+MOST_BY_STEPS = 0.25
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -176,7 +177,7 @@ class _BySteps(_Comparison):
             return
         units = [AS_TORCH_ROOM * each for each in self._units_of(truths)]
         pairs = zip(units, self._kinds, strict=True)
-        if all(each * torch.finfo(kind).eps <= MOST_STEPS for each, kind in pairs):
+        if all(each * torch.finfo(kind).eps <= MOST_BY_STEPS for each, kind in pairs):
             self._units = [float(int(each)) for each in units]
 
     def bounds(self, inputs: Tensors, numbers: Numbers) -> list[Bound] | None:
