@@ -73,7 +73,7 @@ class Elf:
     def _reading(self) -> Iterator[None]:
         try:
             yield
-        except (struct.error, UnicodeDecodeError, IndexError) as error:
+        except (struct.error, ValueError, IndexError, OverflowError) as error:
             raise ElfError(f"{self._name}: {error}") from None
 
     def _read(self) -> None:

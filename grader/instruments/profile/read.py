@@ -66,11 +66,20 @@ class Span:
     thread: str
     correlation: int = 0
     place: Place | None = None
-    parents: tuple[Span, ...] = field(default=(), repr=False)  # the outermost first
+    parent: Span | None = field(default=None, repr=False)
 
     @property
     def end(self) -> float:
         return self.start + self.duration
+
+    @property
+    def parents(self) -> tuple[Span, ...]:
+        """What was going on around it, the outermost first."""
+        found, above = [], self.parent
+        while above:
+            found.append(above)
+            above = above.parent
+        return tuple(reversed(found))
 
 
 @dataclass(frozen=True)
@@ -216,7 +225,7 @@ def _host_spans(
             thread=own_thread,
             correlation=int(each.get("args", {}).get("correlation", 0)),
             place=lines.at(start + each["dur"] / 2) if own_thread == thread else None,
-            parents=tuple(parents),
+            parent=parents[-1] if parents else None,
         )
         if span.kind == "range" and any(
             above.kind == "range" and above.name == span.name for above in parents

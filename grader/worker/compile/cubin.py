@@ -109,7 +109,7 @@ def _sections(cubin: bytes) -> Iterator[_Section]:
         raise ValueError("not a 64-bit ELF file")
     (table,) = struct.unpack_from("<Q", cubin, 40)
     size, count, names = struct.unpack_from("<HHH", cubin, 58)
-    if count > _MAX_SECTIONS or size < 64:
+    if count > _MAX_SECTIONS or size < 64 or table > len(cubin):
         raise ValueError("a section table that can't be")
     headers = [struct.unpack_from("<IIQQQQI", cubin, table + size * i) for i in range(count)]
     start, length = headers[names][4:6]

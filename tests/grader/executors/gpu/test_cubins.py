@@ -164,6 +164,14 @@ def test_bytes_that_are_no_cubin_have_none(elf: bytes) -> None:
         usage(bytes(data))
 
 
+def test_a_table_of_sections_beyond_every_address_is_no_cubin() -> None:
+    head = bytearray(64)
+    head[:5] = b"\x7fELF\x02"
+    struct.pack_into("<Q", head, 40, 2**64 - 1)
+    struct.pack_into("<HHH", head, 58, 64, 1, 0)
+    assert variables(bytes(head)) == [] and usage(bytes(head)) == {}
+
+
 def test_sections_that_lie_over_each_other_take_no_time() -> None:
     """4,000 tables of symbols in the same megabyte: 4 GB to read, 160 million symbols."""
     count, size = 4000, 1 << 20

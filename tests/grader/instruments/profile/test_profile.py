@@ -16,7 +16,7 @@ from grader.instruments.profile.read import Place, Profile
 from grader.instruments.profile.recording import Program
 from grader.mistakes import Mistake
 from tests.grader.instruments.profile.traces import TRACE
-from tests.support import warm_python
+from tests.support import warm_python, work
 
 PROGRAM = """\
 import torch
@@ -42,6 +42,16 @@ def test_kernels_have_the_line_that_launched_them(profile: Profile):
         ("add", "a.py:3"),
         ("add", "a.py:3"),
     ]
+
+
+def test_what_is_nested_deeply_is_compared_soon(profile: Profile):
+    """Comparing what is around each span with all that is around that takes 2**60 steps."""
+    named = next(each for each in TRACE["traceEvents"] if each.get("cat") == "cpu_op")
+    inner = [{**named, "ts": named["ts"] + 0.01 * k, "dur": 1 - 0.02 * k} for k in range(1, 40)]
+    deep = {**TRACE, "traceEvents": [*TRACE["traceEvents"], *inner]}
+    with work.ending():
+        assert read.from_trace(deep) == read.from_trace(deep) != profile
+    assert max(len(each.parents) for each in read.from_trace(deep).host) >= len(inner)
 
 
 def test_a_wait_is_named_as_it_is_written_with_its_line(profile: Profile):
