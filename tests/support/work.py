@@ -12,15 +12,14 @@ from typing import Any
 SECONDS = 30  # for what takes less than one, also on a machine with other work
 
 
-def instructions(work: Callable[[], object], most: float = float("inf")) -> int:
-    """The instructions of Python that run. Raises AssertionError after more than `most`."""
+def lines(work: Callable[[], object], most: float = float("inf")) -> int:
+    """The lines of Python that run. Raises AssertionError after more than `most`."""
     count = 0
 
     def step(frame: FrameType, event: str, _: object) -> Any:
         nonlocal count
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        count += event == "opcode"
-        assert count <= most, f"more than {most:g} instructions"
+        count += event == "line"
+        assert count <= most, f"more than {most:g} lines"
         return step
 
     before = sys.gettrace()

@@ -355,9 +355,9 @@ def test_a_kernel_that_is_tried_very_often_is_named_once(monkeypatch):
     assert len(named) == 1
 
 
-def test_four_times_the_trials_take_about_four_times_as_many_instructions():
+def test_four_times_the_trials_take_about_four_times_as_many_lines():
     few, many = (partial(configurations.names_of, tried(count)) for count in (250, 1000))
-    assert work.instructions(many, most=5 * work.instructions(few)) > 0
+    assert work.lines(many, most=5 * work.lines(few)) > 0
 
 
 def test_cases_are_spread_over_configurations():
