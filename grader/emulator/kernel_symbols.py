@@ -15,8 +15,6 @@ from .elf import FUNCTION, OBJECT, Elf, Symbol
 
 _ENTRIES = "__patchable_function_entries"
 _DEVICE_SECTIONS = ("warpgrade_device", "warpgrade_constant")
-# Objects share one copy of these, the first that the linker finds, also with the C++ library.
-_SHARED_REFERENCES = "DW.ref."
 # The names of its two parameters depend on the types that the name had before.
 _THUNK = re.compile(r"_ZN9warpgrade(?:11KernelThunk|18DeducedKernelThunk)I.*5thunkE\w+")
 
@@ -49,14 +47,7 @@ def find(elf: Elf) -> Roots:
     device = {i for i, each in enumerate(elf.sections) if each.name in _DEVICE_SECTIONS}
     variables = [s for s in elf.symbols if s.kind == OBJECT and s.section in device]
     roots = {each.name for each in (*kernels, *thunks, *variables)}
-    others = [
-        s
-        for s in elf.symbols
-        if s.is_defined
-        and not s.is_local
-        and s.name not in roots
-        and not s.name.startswith(_SHARED_REFERENCES)
-    ]
+    others = [s for s in elf.symbols if s.is_defined and not s.is_local and s.name not in roots]
     return Roots(_names(kernels), _names(thunks), _names(variables), _names(others))
 
 

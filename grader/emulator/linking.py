@@ -87,7 +87,8 @@ class Linker:
             if names:
                 (self.folder / change).write_text("\n".join(names))
                 changes.append(f"--{change}-symbols={change}")
-        done = self.run("objcopy", *changes, self.kernels, "kernels.o")
+        # The linker keeps one of the groups with a name: the library's functions would be lost.
+        done = self.run("objcopy", *changes, "--remove-section=.group", self.kernels, "kernels.o")
         if done.returncode:
             raise LinkError(done.stderr[-1000:])
         options = ("-Wl,--gc-sections", _EXECUTOR_BASE)

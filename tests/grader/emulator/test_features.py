@@ -13,6 +13,7 @@ import torch
 from grader.cases import Case
 from grader.emulator import toolchain
 from grader.emulator.build import Entry, build
+from grader.emulator.linking import Linked, Linker
 from grader.executors.cuda import cuda_build
 from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.gpu import gpu_runner
@@ -109,6 +110,23 @@ def on_the_gpu(source: Path, gpu: tuple[Sandbox, Sandbox]) -> list[int]:
 @pytest.mark.parametrize("feature", FEATURES, ids=[feature.path.stem for feature in FEATURES])
 def test_a_supported_feature_does_what_a_gpu_does(feature: Feature, tmp_path: Path) -> None:
     assert in_the_emulator(feature.path, tmp_path / "built") == [1] * N
+
+
+@needs_gcc
+def test_the_cpp_library_in_host_code_is_no_matter_where_it_is_linked_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some systems have no shared one for the linker: its templates are the submission's, too."""
+    link = Linker._link
+
+    def statically(self: Linker, *parts: str, ours: Path | None = None) -> Linked:
+        return link(self, *parts, "-static-libstdc++", ours=ours)
+
+    monkeypatch.setattr(Linker, "_link", statically)
+    feature = emulator_features.FOLDER / "language_host_library.cu"
+    assert in_the_emulator(feature, tmp_path / "built") == [1] * N
+    linked = (tmp_path / "built" / "executor").read_bytes()
+    assert b"libstdc++.so" not in linked
 
 
 @pytest.mark.gpu
