@@ -142,7 +142,7 @@ def test_the_compilers_programs_have_large_pages_where_the_c_library_knows_them(
     run = subprocess.run
 
     def noted(command: list[str], **how: Any) -> subprocess.CompletedProcess[str]:
-        given[Path(command[0]).name] = how["env"].get("GLIBC_TUNABLES", "")
+        given.setdefault(Path(command[0]).name, how["env"].get("GLIBC_TUNABLES", ""))
         return run(command, **how)
 
     monkeypatch.setattr(subprocess, "run", noted)
