@@ -1,5 +1,6 @@
 """The console script `grader`, which is also `python -m grader`."""
 
+import contextlib
 import itertools
 import os
 import sys
@@ -10,7 +11,6 @@ from typing import Literal
 from grader import packages
 from grader.startup import importing
 
-_GPUS = "--gpus"
 _HELP = {"-h", "--help"}
 _SANDBOX = "--require-sandbox"  # without one, nothing of the submission may run
 
@@ -40,9 +40,7 @@ def _start() -> None:
 
         head_start.begin_baselines()
     if early == "pool":
-        from grader.grading import process_pool
-
-        process_pool.expect()
+        _expect_pool(_values(sys.argv[1:], "--gpus"))
     elif early:
         from grader.grading import head_start
 
@@ -58,8 +56,7 @@ def _begun_early(arguments: Sequence[str]) -> Literal["pool", "plans", "build", 
     """The helper to start before torch is imported here, so that both go on in parallel.
 
     "pool" is the pool's fork server, on a second core; "plans" the sandbox of a Triton variant;
-    "build" the compilation of a CUDA C++ variant. None with --gpus, which changes the environment
-    of processes that start later.
+    "build" the compilation of a CUDA C++ variant.
     """
     options = {each.partition("=")[0] for each in arguments}
     if options & _HELP:
@@ -67,12 +64,24 @@ def _begun_early(arguments: Sequence[str]) -> Literal["pool", "plans", "build", 
     if arguments[:1] in (["check"], ["plan"], ["bench"]) or _grades_one_variant(arguments):
         if not any("/cuda" in each for each in arguments):
             return "plans"
-        is_built = arguments[0] in ("check", "grade") and not options & {_GPUS, _SANDBOX}
+        is_built = arguments[0] in ("check", "grade") and _SANDBOX not in options
         return "build" if is_built else ""
-    without = {"grade": {"--only", _GPUS}, "batch": {"--scheduler", _GPUS}}
+    without = {"grade": "--only", "batch": "--scheduler"}
     command = arguments[0] if arguments else ""
-    has_pool = command in without and not options & without[command]
+    has_pool = command in without and without[command] not in options
     return "pool" if has_pool and len(os.sched_getaffinity(0)) > 1 else ""
+
+
+def _expect_pool(gpus: Sequence[str]) -> None:
+    """Begin to start the pool, whose processes see the last of these lists of GPUs.
+
+    The command sets that for this process, once it knows that they are there.
+    """
+    from grader.gpu import locks
+    from grader.grading import process_pool
+
+    with locks.seen(gpus[-1]) if gpus else contextlib.nullcontext():
+        process_pool.expect()
 
 
 def _to_build(arguments: Sequence[str]) -> tuple[str, list[Path], Path | None]:
@@ -80,18 +89,27 @@ def _to_build(arguments: Sequence[str]) -> tuple[str, list[Path], Path | None]:
 
     A folder that is another option's value has no file of the variant.
     """
-    values = [value for each in arguments for value in each.split("=", 1)]
-    task = next(each for each in values if "/cuda" in each)
-    course = next((Path(b) for a, b in itertools.pairwise(values) if a == "--course"), None)
-    return task, [*map(Path, values[1:]), Path("assignment")], course
+    words = _words(arguments)
+    task = next(each for each in words if "/cuda" in each)
+    courses = _values(arguments, "--course")
+    course = Path(courses[0]) if courses else None
+    return task, [*map(Path, words[1:]), Path("assignment")], course
 
 
 def _grades_one_variant(arguments: Sequence[str]) -> bool:
     """Whether the arguments of `grade` select one variant, EXERCISE/VARIANT, and no more."""
-    values = itertools.pairwise(arguments)
-    named = [value for option, value in values if option == "--only"]
-    named += [each.partition("=")[2] for each in arguments if each.startswith("--only=")]
+    named = _values(arguments, "--only")
     return arguments[:1] == ["grade"] and len(named) == 1 and "/" in named[0]
+
+
+def _values(arguments: Sequence[str], option: str) -> list[str]:
+    """What an option is given, each time."""
+    return [value for each, value in itertools.pairwise(_words(arguments)) if each == option]
+
+
+def _words(arguments: Sequence[str]) -> list[str]:
+    """The arguments, with --option=value as two."""
+    return [word for each in arguments for word in each.split("=", 1)]
 
 
 if __name__ == "__main__":

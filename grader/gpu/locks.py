@@ -70,7 +70,7 @@ def choose(text: str) -> list[str]:
     It also applies to processes and sandboxes that are started later. Raises GpuError for a name
     that is unknown, repeated, or not usable.
     """
-    names = [name.strip() for name in text.split(",")]
+    names = _names(text)
     there = visible()
     for index, name in enumerate(names):
         if not _NAME.fullmatch(name):
@@ -85,6 +85,23 @@ def choose(text: str) -> list[str]:
     if not set(names) <= set(there) and _usable() < len(names):
         raise GpuError(f"--gpus {text}: expected GPUs of this machine, CUDA has {_usable()}")
     return names
+
+
+@contextmanager
+def seen(text: str) -> Iterator[None]:
+    """Inside, processes start that see only the GPUs that `text` names, if it is right."""
+    before = os.environ.get(VISIBLE)
+    os.environ[VISIBLE] = ",".join(_names(text))
+    try:
+        yield
+    finally:
+        del os.environ[VISIBLE]
+        if before is not None:
+            os.environ[VISIBLE] = before
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
 
 
 def _usable() -> int:

@@ -487,18 +487,18 @@ def test_more_processes_than_cores_are_not_started_by_default(monkeypatch):
         ("grade --only silu/triton", "plans", "plans"),
         ("grade --only=silu/triton --seed 3", "plans", "plans"),
         ("grade --only silu/triton --only silu/cuda", "", ""),
-        ("grade --gpus=0,1", "", ""),
+        ("grade --gpus=0,1", "pool", ""),
         ("grade --help", "", ""),
         ("batch submissions --out class --only silu", "pool", ""),
         ("batch submissions --out class --scheduler tcp://host:8786", "", ""),
-        ("batch submissions --out class --gpus 0", "", ""),
+        ("batch submissions --out class --gpus 0", "pool", ""),
         ("check silu", "plans", "plans"),
         ("bench silu", "plans", "plans"),
         ("check --help", "", ""),
         ("check silu/cuda", "build", "build"),
         ("grade --only silu/cuda", "build", "build"),
         ("grade --only silu/cuda --require-sandbox", "", ""),
-        ("check silu/cuda --gpus 1", "", ""),
+        ("grade --only silu/cuda --gpus 1", "build", "build"),
         ("bench silu/cuda", "", ""),
         ("doctor", "", ""),
         ("", "", ""),
@@ -509,6 +509,27 @@ def test_what_a_command_needs_starts_with_it(monkeypatch, line, expected, on_one
     assert command._begun_early(line.split()) == expected
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     assert command._begun_early(line.split()) == on_one_core
+
+
+@pytest.mark.parametrize("before", [None, "2,0,1"])
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [("grade --gpus=0,1", "0,1"), ("batch x --gpus 7 --gpus 0", "0"), ("grade", "")],
+)
+def test_a_pool_that_starts_with_a_command_sees_the_gpus_it_is_told_to(
+    monkeypatch, line, seen, before
+):
+    expect = Mock(side_effect=lambda: started.append(os.environ.get(locks.VISIBLE)))
+    started: list[str | None] = []
+    monkeypatch.setattr(process_pool, "expect", expect)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(sys, "argv", ["grader", *line.split()])
+    monkeypatch.delenv(locks.VISIBLE, raising=False)
+    if before is not None:
+        monkeypatch.setenv(locks.VISIBLE, before)
+    command._start()
+    assert started == [seen or before]
+    assert os.environ.get(locks.VISIBLE) == before
 
 
 def test_an_interrupted_import_ends_without_a_traceback(monkeypatch, capsys):
