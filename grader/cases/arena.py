@@ -16,6 +16,7 @@ change.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ class Outcome:
     changed: bool
 
 
-class Arena:
+class Arena(contextlib.AbstractContextManager["Arena"]):
     """Tensors in shared memory before and after a run. A context manager.
 
     With `GpuMemory`, the constructor, `place` and `collect` raise GpuMemoryError.
@@ -126,9 +127,6 @@ class Arena:
         memory: Callable[[int, int], SharedBuffers] = Memfds,
     ) -> None:
         self.memory = memory(input_bytes, output_bytes)
-
-    def __enter__(self) -> Arena:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

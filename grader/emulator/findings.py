@@ -44,7 +44,11 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _does(verb: str) -> Callable[[Parts], str]:
+_Sentence = Callable[[Parts], str]
+_Verb = Callable[[str], _Sentence]
+
+
+def _does(verb: str) -> _Sentence:
     """'Thread (1,0,0) of block (0,0,0) reads 4 bytes at offset 8 of input, at silu.cu:12.'"""
 
     def sentence(parts: Parts) -> str:
@@ -54,7 +58,7 @@ def _does(verb: str) -> Callable[[Parts], str]:
     return sentence
 
 
-def _says(clause: str) -> Callable[[Parts], str]:
+def _says(clause: str) -> _Sentence:
     """'Thread ... <clause> at silu.cu:12: details.'"""
     return lambda parts: f"{_capital(parts.who)} {clause}{parts.at}{parts.details()}."
 
@@ -186,6 +190,14 @@ def is_exchanged_launch(text: str) -> bool:
     return is_a_block and math.prod(block) > MOST_THREADS and max(block[1:]) <= MOST_BLOCKS_YZ
 
 
+def _of_both(name: str, reads: str, writes: str, hint: str, verb: _Verb = _does) -> dict[str, Kind]:
+    """A mistake of a read and of a write, with one piece of advice."""
+    return {
+        name.format("read", "reads"): Kind("invalid_read", verb(reads), hint),
+        name.format("write", "writes"): Kind("wrote_out_of_bounds", verb(writes), hint),
+    }
+
+
 KINDS: dict[str, Kind] = {
     "out_of_bounds_read": Kind(
         "invalid_read",
@@ -203,30 +215,20 @@ KINDS: dict[str, Kind] = {
         on_host=_HOST_INDEX,
         by_first_thread=_PART_OF_BLOCK,
     ),
-    "use_after_free_read": Kind(
-        "invalid_read",
-        _does("reads memory that was freed:"),
+    **_of_both(
+        "use_after_free_{0}",
+        "reads memory that was freed:",
+        "writes memory that was freed:",
         "Free a buffer only after the last kernel and copy that use it.",
     ),
-    "use_after_free_write": Kind(
-        "wrote_out_of_bounds",
-        _does("writes memory that was freed:"),
-        "Free a buffer only after the last kernel and copy that use it.",
-    ),
-    "index_out_of_range_read": Kind(
-        "invalid_read",
-        _does("indexes an array beyond its bounds:"),
+    **_of_both(
+        "index_out_of_range_{0}",
+        "indexes an array beyond its bounds:",
+        "writes an array beyond its bounds:",
         "Is the array as large as the loop or the block that fills it? The last index is its size "
         "minus one.",
     ),
-    "index_out_of_range_write": Kind(
-        "wrote_out_of_bounds",
-        _does("writes an array beyond its bounds:"),
-        "Is the array as large as the loop or the block that fills it? The last index is its size "
-        "minus one.",
-    ),
-    "far_read": Kind("invalid_read", _does("reads"), _IN_64_BITS),
-    "far_write": Kind("wrote_out_of_bounds", _does("writes"), _IN_64_BITS),
+    **_of_both("far_{0}", "reads", "writes", _IN_64_BITS),
     "write_to_input": Kind(
         "modified_input",
         _does("writes to an input:"),
@@ -325,17 +327,13 @@ KINDS: dict[str, Kind] = {
         "cudaMemcpy takes destination, source, bytes, kind: the kind says where source and "
         "destination are.",
     ),
-    "copy_reads_outside": Kind(
-        "invalid_read",
-        _says("copies from beyond the end of the source"),
+    **_of_both(
+        "copy_{1}_outside",
+        "copies from beyond the end of the source",
+        "copies beyond the end of the destination",
         "Sizes of copies are in bytes, of one row in cudaMemcpy2D; a pitch is the distance between "
         "rows in bytes.",
-    ),
-    "copy_writes_outside": Kind(
-        "wrote_out_of_bounds",
-        _says("copies beyond the end of the destination"),
-        "Sizes of copies are in bytes, of one row in cudaMemcpy2D; a pitch is the distance between "
-        "rows in bytes.",
+        _says,
     ),
     "launch_error": Kind(
         "launch_error",

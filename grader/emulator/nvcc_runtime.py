@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -54,7 +53,8 @@ def _make(toolchain: Toolchain, nvcc: str, scratch: Path) -> None:
         flags = [*PREBUILT_FLAGS, *include, f"-I{HERE / 'include'}"]
         command = [toolchain.compiler, *flags]
         if source.name == _BY_NVCC:
-            command = [nvcc, *_for_host(PREBUILT_FLAGS), *include]
+            for_host = [part for flag in PREBUILT_FLAGS for part in ("-Xcompiler", flag)]
+            command = [nvcc, *for_host, *include]
         run([*command, "-c", source, "-o", made], scratch)
         parts.append(made)
     public, wanted = joining.join(parts, scratch / "planner.o", lambda line: run(line, scratch))
@@ -62,11 +62,6 @@ def _make(toolchain: Toolchain, nvcc: str, scratch: Path) -> None:
         part.unlink()
     symbols = {"provided": public, "reserved": sorted({*public, *wanted})}
     (scratch / "symbols.json").write_text(json.dumps(symbols))
-
-
-def _for_host(flags: Sequence[str]) -> list[str]:
-    """g++'s flags in nvcc's form."""
-    return [part for flag in flags for part in ("-Xcompiler", flag)]
 
 
 def _key(toolchain: Toolchain, nvcc: str) -> str:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from . import glue, kernel_symbols
 from .assembly import ACCESSES
-from .elf import FUNCTION, INDIRECT_FUNCTION, THREAD_LOCAL, Elf, Section, Symbol
+from .elf import FUNCTION, INDIRECT_FUNCTION, THREAD_LOCAL, Elf, Symbol
 from .glue import Entry
 
 STATIC_SHARED_LIMIT = 48 * 1024  # bytes per kernel; ptxas refuses more
@@ -259,7 +259,9 @@ def _run_by_themselves(elf: Elf) -> Iterator[Fault]:
         if section.size and section.name in (".init", ".fini"):
             yield Fault("symbol", f"code in the section {section.name} runs by itself", "")
     expected = list(_MADE_BY_COMPILER)
-    for section, relocation in elf.relocations(_runs_by_itself):
+    for section, relocation in elf.relocations(
+        lambda each: bool(_RUN_BY_THEMSELVES.match(each.name))
+    ):
         target = elf.symbols[relocation.symbol]
         name = named.get((target.section, target.value + relocation.addend), "")
         made = [e for e in expected if e[0] == section.name and name.startswith(e[1])]
@@ -269,10 +271,6 @@ def _run_by_themselves(elf: Elf) -> Iterator[Fault]:
             shown = plain_name(name)
             message = f"{shown or 'a function'} runs by itself ({section.name})"
             yield Fault("symbol", f"{message}, not when the entry is called", shown)
-
-
-def _runs_by_itself(section: Section) -> bool:
-    return bool(_RUN_BY_THEMSELVES.match(section.name))
 
 
 def _too_much_shared(elf: Elf) -> Iterator[Fault]:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from . import assembly, joining
 
@@ -183,7 +184,7 @@ def find_nvcc() -> str | None:
     return shutil.which("nvcc") or (str(usual) if usual.exists() else None)
 
 
-def _output(command: Sequence[str]) -> str:
+def _output(command: Sequence[str], of: Literal["stdout", "stderr"] = "stdout") -> str:
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         done = subprocess.run(
@@ -191,7 +192,7 @@ def _output(command: Sequence[str]) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout
+    return done.stdout if of == "stdout" else done.stderr
 
 
 def readable_paths(toolchain: Toolchain) -> tuple[Path, ...]:
@@ -212,17 +213,8 @@ def readable_paths(toolchain: Toolchain) -> tuple[Path, ...]:
 
 
 def _include_folders(compiler: str) -> Iterator[Path]:
-    done = subprocess.run(
-        [compiler, "-v", "-E", "-x", "c++", os.devnull, "-o", os.devnull],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={**os.environ, "LC_ALL": "C"},
-    )
-    listed = re.search(
-        r"#include <\.\.\.> search starts here:\n(.*?)End of search", done.stderr, re.S
-    )
+    text = _output([compiler, "-v", "-E", "-x", "c++", os.devnull, "-o", os.devnull], "stderr")
+    listed = re.search(r"#include <\.\.\.> search starts here:\n(.*?)End of search", text, re.S)
     for line in listed[1].splitlines() if listed else ():
         yield Path(os.path.normpath(line.strip()))
 

@@ -222,10 +222,9 @@ class Runners:
         Raises SandboxError, BuildError or ToolchainError where one that should work doesn't.
         """
         if task.variant.language == "triton":
-            planned = self.planned(task)
-            return [planned, self.on_gpu(task)] if self._has_gpu else [planned]
+            return [self.planned(task), *([self.on_gpu(task)] if self._has_gpu else [])]
         return [
-            self.planned_native(task) if backend == "emulator" else self.on_gpu(task)
+            self.planned(task) if backend == "emulator" else self.on_gpu(task)
             for backend in self.backends
             if not cuda_build.why_not(backend)
         ]
@@ -235,8 +234,12 @@ class Runners:
         opened = self._opened.get((*_key(task), "plans"))
         return opened if isinstance(opened, PlannedTritonRunner) else None
 
-    def planned(self, task: Task) -> PlannedTritonRunner:
-        """The runner of a Triton variant by plan, on whatever machine. Raises SandboxError."""
+    def planned(self, task: Task) -> PlannedTritonRunner | PlannedNativeRunner:
+        """The runner of a variant by plan, on whatever machine. Raises as `of` does."""
+        if task.variant.language == "cuda":
+            runner = self._of_program(PlannedNativeRunner, task, "emulator", "emulator")
+            runner.refused = partial(self.programs.will_be_refused, task.variant.file)
+            return runner
 
         def make() -> PlannedTritonRunner:
             given = self._sandbox, task, self._sources.hold(self._sandbox, task.variant)
@@ -244,12 +247,6 @@ class Runners:
             return PlannedTritonRunner(*given, self._watched(task), kept, self._made)
 
         return self._open(PlannedTritonRunner, (*_key(task), "plans"), make)
-
-    def planned_native(self, task: Task) -> PlannedNativeRunner:
-        """The runner of a CUDA C++ variant by plan, in the emulator. Raises as `of` does."""
-        runner = self._of_program(PlannedNativeRunner, task, "emulator", "emulator")
-        runner.refused = partial(self.programs.will_be_refused, task.variant.file)
-        return runner
 
     def plans_of(self, task: Task) -> Plans:
         """Where the plans and compiled kernels of a variant come from. Raises as `of` does."""

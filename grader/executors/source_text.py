@@ -193,12 +193,7 @@ class SourceText:
         named = re.compile(rf"(?<![\w.])(?:{names})\b(?!\s*=[^=])")
         parts = []
         for function in copied:
-            text, at = "", function.start
-            for change in sorted(changes, key=lambda each: (each.start, each.end)):
-                if function.start <= change.start <= change.end <= function.end:
-                    text += self.source[at : change.start] + change.new
-                    at = change.end
-            text += self.source[at : function.end]
+            text = changed(self.source, changes, function.start, function.end)
             parts.append(function.placed(named.sub(lambda match: match[0] + suffix, text)))
         return "\n\n".join(parts)
 
@@ -342,3 +337,14 @@ class Change:
     start: int
     end: int
     new: str
+
+
+def changed(text: str, changes: Iterable[Change], start: int = 0, end: int | None = None) -> str:
+    """The text from `start` to `end` with those changes made that are in it."""
+    end = len(text) if end is None else end
+    made, at = "", start
+    for change in sorted(changes, key=lambda each: (each.start, each.end)):
+        if start <= change.start <= change.end <= end:
+            made += text[at : change.start] + change.new
+            at = max(at, change.end)
+    return made + text[at:end]

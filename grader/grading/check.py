@@ -182,21 +182,15 @@ def _counted(session: Session, task: Task) -> MemoryEvidence:
         return MemoryEvidence(Status.not_measured, reason)
     case = memory_use.case_of(task, session.seed)
     try:
-        return memory_use.measure(_runs(session, task), session.seed)
+        runs = memory_use.runs_of(session.runners.planned(task))
+        return memory_use.measure(runs, session.seed)
     except Exception as error:
         return MemoryEvidence(Status.grader_error, own_trouble(error), str(case))
 
 
-def _runs(session: Session, task: Task) -> memory_use.TritonRuns | memory_use.NativeRuns:
-    """The runs of a task in which its accesses are counted."""
-    if task.variant.language == "cuda":
-        return memory_use.NativeRuns(task, session.runners.planned_native(task))
-    return memory_use.TritonRuns(task, session.runners.planned(task))
-
-
 def count(session: Session, task: Task) -> tuple[MemoryEvidence, Plan]:
     """What one run of a task at the case of its `memory` counts, and the plan of that run."""
-    runs = _runs(session, task)
+    runs = memory_use.runs_of(session.runners.planned(task))
     observed = runs.evidence(memory_use.case_of(task, session.seed))
     plan = runs.plan
     session.runners.close_variant(task)

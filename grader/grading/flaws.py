@@ -184,10 +184,6 @@ def _softmax_scaled_first(x: torch.Tensor) -> Sequence[torch.Tensor]:
     return [p / p.sum(-1, keepdim=True)]
 
 
-def _softmax_by_logarithm(x: torch.Tensor) -> Sequence[torch.Tensor]:
-    return [torch.exp(x.float() - torch.logsumexp(x.float(), -1, keepdim=True))]
-
-
 def _softmax_of_parts(x: torch.Tensor, parts: int) -> Sequence[torch.Tensor]:
     """Each part's sum is relative to its own maximum, and they are added as they are."""
     n = x.shape[-1]
@@ -534,7 +530,7 @@ FLAWS: Mapping[str, Sequence[Flaw]] = {
             "sum_in_the_maximum",
             "The sum's logarithm is added to the maximum, and is rounded away where x is large",
             "Divide by the sum: exp(x - maximum) / sum, in place of exp(x - (maximum + log(sum))).",
-            _softmax_by_logarithm,
+            lambda x: [torch.exp(x.float() - torch.logsumexp(x.float(), -1, keepdim=True))],
         ),
         *(
             Flaw(

@@ -19,10 +19,8 @@ from functools import partial
 from grader.cases import Case, Space, large
 from grader.evidence import Failure, PartEvidence
 from grader.executors.cuda import cuda_build
-from grader.executors.cuda.native_runner import PlannedNativeRunner
 from grader.executors.large_sizes import NOTHING
 from grader.executors.runner import CaseResult
-from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.grading import by_name
 from grader.grading.search import failure_of, reproduce_line
 from grader.grading.session import Session
@@ -39,7 +37,7 @@ def with_launches(session: Session, task: Task, part: PartEvidence) -> PartEvide
     cases = large.named_cases(task, part.dtype, part.size_class, session.seed)
     if part.status is not Status.passed or not cases or not _can_plan(task):
         return part
-    runner = _runner(session, task)
+    runner = session.runners.planned(task)
     with runner.large_sizes() as sizes:
         refused = next(filter(None, map(sizes.launch_fault, cases)), None)
     if refused is None:
@@ -59,7 +57,7 @@ def findings(session: Session, task: Task) -> tuple[Failure, ...]:
     if not _can_plan(task):
         return ()
     try:
-        runner = _runner(session, task)
+        runner = session.runners.planned(task)
         with runner.large_sizes() as sizes:
             probes: Sequence[tuple[_Probe, Sequence[Case]]] = (
                 (sizes.launch_fault, large.graded_cases(task, session.seed)),
@@ -113,9 +111,3 @@ def _can_plan(task: Task) -> bool:
     """Whether planning costs no data, and this machine can plan."""
     in_triton = task.variant.language == "triton"
     return large.is_plannable(task) and (in_triton or not cuda_build.why_not("emulator"))
-
-
-def _runner(session: Session, task: Task) -> PlannedTritonRunner | PlannedNativeRunner:
-    if task.variant.language == "triton":
-        return session.runners.planned(task)
-    return session.runners.planned_native(task)

@@ -40,14 +40,15 @@ MOST_CONFIGURATIONS = 32  # measured of one kernel
 MOST_EDGES = 4  # edge cases that are looked at where the spec's case is too much
 _KEPT = 4  # further runs in the evidence, besides the one at other sizes
 BESIDE = "a size drawn beside the case"
+PLANNED = (PlannedNativeRunner, PlannedTritonRunner)
 _Runner = TypeVar("_Runner", bound=PlannedTritonRunner | PlannedNativeRunner)
 
 
 class Runs(ABC, Generic[_Runner]):
     """Runs of one variant with counted accesses."""
 
-    def __init__(self, task: Task, runner: _Runner) -> None:
-        self.task = task
+    def __init__(self, runner: _Runner) -> None:
+        self.task: Task = runner.task
         self.runner = runner
 
     @property
@@ -141,19 +142,19 @@ class NativeRuns(Runs[PlannedNativeRunner]):
         return cuda_metrics.measure(report, lines, self.task, case, self.plan)
 
 
+def runs_of(runner: PlannedTritonRunner | PlannedNativeRunner) -> TritonRuns | NativeRuns:
+    """The runs of a runner's variant."""
+    if isinstance(runner, PlannedTritonRunner):
+        return TritonRuns(runner)
+    return NativeRuns(runner)
+
+
 def keeps_its_lesson(runner: Runner, seed: int) -> bool:
     """Whether a right variant uses memory as its spec asks, in the spec's own case."""
     task = runner.task
-    if task.variant.memory is None:
+    if task.variant.memory is None or not isinstance(runner, PLANNED):
         return True
-    runs: TritonRuns | NativeRuns
-    if isinstance(runner, PlannedTritonRunner):
-        runs = TritonRuns(task, runner)
-    elif isinstance(runner, PlannedNativeRunner):
-        runs = NativeRuns(task, runner)
-    else:
-        return True
-    observed = runs.evidence(case_of(task, seed))
+    observed = runs_of(runner).evidence(case_of(task, seed))
     is_counted = observed.status is Status.passed
     return is_counted and not memory_bounds.shortfalls(observed, task.variant)
 

@@ -88,9 +88,7 @@ def plan_case(session: Session, task: Task, case: Case) -> Plan | Failure:
     runners = session.runners
     if reason := runners.why_none(task.variant):
         return Failure(Status.not_measured, str(case), reason)
-    in_cuda = task.variant.language == "cuda"
-    runner = runners.planned_native(task) if in_cuda else runners.planned(task)
-    planned = runner.plans.plan_of(case, blank_arguments(task, case))
+    planned = runners.planned(task).plans.plan_of(case, blank_arguments(task, case))
     if isinstance(planned, CaseResult):
         space = any_space(session, task, case.dtype)
         failure = failure_of(space, replace(planned, case=case), session.files.called)

@@ -14,6 +14,7 @@ replaced.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import pickle
@@ -73,7 +74,7 @@ def unheard(message: Any) -> None:
     """Ignore a message."""
 
 
-class Pool:
+class Pool(contextlib.AbstractContextManager["Pool"]):
     """A process pool. Its exit cancels what hasn't run and stops what runs.
 
     All futures are then done, as cancelled.
@@ -94,9 +95,6 @@ class Pool:
         self._unfinished: set[Future[Any]] = set()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
-
-    def __enter__(self) -> Pool:
-        return self
 
     def __exit__(self, *_: object) -> None:
         # Otherwise the futures of stopped tasks are broken, or never done.

@@ -20,10 +20,8 @@ from grader.cases.compare import LEFT_RUNNING, RAISED, READS_RESULTS, RETURNED, 
 from grader.emulator.findings import HOST_CHANGES
 from grader.evidence import SourceLine
 from grader.executors import side_by_side
-from grader.executors.cuda.native_runner import PlannedNativeRunner
 from grader.executors.runner import CaseResult, Coming, Runner
 from grader.executors.source_text import Change, SourceText
-from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.grading import memory_use, source_reading
 from grader.grading.diagnosis import Cause, Separation
 from grader.grading.edits.edit_scope import Edit
@@ -48,7 +46,6 @@ FURTHER = 6  # failing cases, beside the smallest, that have to become right
 PASSING = 3  # cases that have to stay right
 ELSEWHERE = 5  # cases of each size class that a repair is tried on at last
 ELSEWHERE_SECONDS = 6.0  # for all of them
-_PLANNED = (PlannedNativeRunner, PlannedTritonRunner)
 _REPAIRABLE = frozenset(
     {
         Status.wrong_values,
@@ -203,10 +200,13 @@ def _tried(
         for _, changed in weak:
             changed.close()
         text = SourceText(runner.source, runner.task.variant.language == "triton")
-        reached = text.reached(runner.task.variant.entry)
-        kernels = [(each.start, each.end) for each in reached if each.is_kernel]
-        right.sort(key=lambda each: (each[0].cost, not _is_within(each[0], kernels)))
-        return _likeliest(right, failure)
+        kernels = [each for each in text.reached(runner.task.variant.entry) if each.is_kernel]
+
+        def rank(pair: tuple[Edit, Runner]) -> tuple[int, bool]:
+            at = pair[0].changes[0].start
+            return pair[0].cost, not any(each.start <= at < each.end for each in kernels)
+
+        return _likeliest(sorted(right, key=rank), failure)
     for _, changed in weak[1:]:
         changed.close()
     return weak[0] if weak else None
@@ -393,10 +393,6 @@ def _may_be_meant(edit: Edit, right: Sequence[tuple[Edit, Runner]]) -> bool:
     return first.name != "barrier" and len(right) < MOST_RIGHT and edit.cost <= first.cost + apart
 
 
-def _is_within(edit: Edit, spans: Sequence[tuple[int, int]]) -> bool:
-    return any(low <= edit.changes[0].start < high for low, high in spans)
-
-
 def _likeliest(right: list[tuple[Edit, Runner]], failure: Failing) -> tuple[Edit, Runner]:
     """The right change with which kernels move the fewest bytes: others may do work twice.
 
@@ -522,7 +518,7 @@ def _holds(runner: Runner, failure: Failing, edit: Edit) -> bool:
 
 def _can_launch(runner: Runner, failure: Failing) -> bool:
     """Whether the launches are possible at the sizes at which the spec says that they must be."""
-    if failure.result.case is None or not isinstance(runner, _PLANNED):
+    if failure.result.case is None or not isinstance(runner, memory_use.PLANNED):
         return True
     dtype, seed = failure.result.case.dtype, failure.result.case.seed
     classes = runner.task.variant.size_classes

@@ -9,6 +9,7 @@ Each file is read once, so that the hashed file is the one that runs.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -106,7 +107,7 @@ def _begun_build(options: Options, lent: Lent) -> Begun | None:
     return head_start.take_build() if is_usual else None
 
 
-class Session:
+class Session(contextlib.AbstractContextManager["Session"]):
     """One submission being graded. A context manager."""
 
     def __init__(
@@ -157,9 +158,6 @@ class Session:
         self.runners.begin()
         self.timed_out_parts: Counter[str] = Counter()  # by task
         self.causes: defaultdict[str, Causes] = defaultdict(Causes)  # of failures, by task
-
-    def __enter__(self) -> Session:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -32,10 +32,13 @@ def is_untouched(source: str, entry: str, language: str = "triton") -> str:
     function = _last_definition(module, entry)
     if function is None or not _is_bare(function):
         return ""
-    written = [name for name in _kernels_written(module) if name != entry]
-    if written:
-        return f"{entry}() is still the stub: {', '.join(written)} is written, but not launched"
-    return f"{entry}() is still the stub"
+    return _is_stub(entry, [name for name in _kernels_written(module) if name != entry])
+
+
+def _is_stub(entry: str, written: Sequence[str]) -> str:
+    """The sentence on an entry that is the stub; `written` are kernels that nothing launches."""
+    listed = f": {', '.join(written)} is written, but not launched" if written else ""
+    return f"{entry}() is still the stub{listed}"
 
 
 def _last_definition(module: ast.Module, entry: str) -> ast.FunctionDef | None:
@@ -126,9 +129,7 @@ def _is_untouched_cuda(source: str, entry: str) -> str:
         for each in defined
         if each.is_kernel and named[each.name] == 1 and not _does_nothing(each.body)
     ]
-    if written:
-        return f"{entry}() is still the stub: {', '.join(written)} is written, but not launched"
-    return f"{entry}() is still the stub"
+    return _is_stub(entry, written)
 
 
 def _does_nothing(body: Sequence[Token]) -> bool:

@@ -19,6 +19,7 @@ from grader.executors.source_text import (
     Function,
     SourceText,
     Token,
+    changed,
     tokens_of,
 )
 from grader.grading.edits import cpp_statements
@@ -87,24 +88,24 @@ def switched(
     constants = cpp_statements.constants_of(text.code)
     read = [_read(text, function, constants) for function in reached]
     known = [each for each in read if each is not None]
-    added, numbers, changed = 0, [], []
+    added, numbers, made = 0, [], []
     heads: dict[int, list[Change]] = {}  # of the entries with changed parameters
     for key, fields in edits.items():
         number, changes = int(key), [Change(**each) for each in fields]
         if _are_parameters(text.functions.get(entry), changes):
             heads[number] = changes
             numbers.append(number)
-            changed += changes
+            made += changes
             continue
         placed = _placed(text.code, known, changes)
         size = sum(len(form) for _, _, form in placed)
         if placed and added + size <= MOST_ADDED:
             added += size
             numbers.append(number)
-            changed += changes
+            made += changes
             for switches, part, form in placed:
                 switches.forms.setdefault(part, []).append((number, form))
-    leading = text.leading_to(reached, changed) if numbers else []
+    leading = text.leading_to(reached, made) if numbers else []
     try:
         lines = [*_program(text, leading, known, entry, numbers, heads)]
     except NotRead:
@@ -190,7 +191,7 @@ def _in_one(code: str, switches: _Switches, changes: Sequence[Change]) -> _Place
     low = min(each.start for each in changes)
     high = max(each.end for each in changes)
     for part in _parts(code, switches.body, low, high):
-        form = _changed(code, part, changes)
+        form = changed(code, changes, part.start, part.end)
         if max(len(form), part.end - part.start) > MOST_CHARACTERS:
             return None
         if _may_stand(part, form):
@@ -227,15 +228,6 @@ def _surrounds(statement: Statement, low: int, high: int) -> bool:
     if low == high:
         return statement.start < low < statement.end
     return statement.start <= low and high <= statement.end
-
-
-def _changed(code: str, part: _Part, changes: Sequence[Change]) -> str:
-    """The text of a part with the changes made."""
-    made, at = "", part.start
-    for change in sorted(changes, key=lambda each: (each.start, each.end)):
-        made += code[at : change.start] + change.new
-        at = max(at, change.end)
-    return made + code[at : part.end]
 
 
 def _may_stand(part: _Part, form: str) -> bool:
@@ -299,10 +291,9 @@ def _program(
     of_entry = text.functions[entry]
     given = ", ".join(of_entry.parameters)
     for number in (AS_IT_IS, *numbers):
-        span = _Part(of_entry.start, of_entry.body - 1)
         owner = (number, True) if number in heads else _NOBODY
-        changed = _changed(text.code, span, heads.get(number, ()))
-        head = " ".join(_named(changed, entry, entry_of(entry, number)).split())
+        head = changed(text.code, heads.get(number, ()), of_entry.start, of_entry.body - 1)
+        head = " ".join(_named(head, entry, entry_of(entry, number)).split())
         head = head if "extern" in head else f'extern "C" {head}'
         yield f"{head} {{ {entry}{_SUFFIX}({number}, {given}); }}", owner
 
@@ -373,23 +364,20 @@ def _passing_it_on(
     tokens = tokens_of(written)
     if len(tokens) == MOST_TOKENS:
         raise NotRead
-    added: dict[int, str] = {}  # by the place before which it stands
+    added: list[Change] = []
     for index, token in enumerate(tokens[:-1]):
         behind = tokens[index + 1].text
         is_pointer = behind == "<<<" and token.is_name and token.text not in functions
         if token.text in names and not _is_of_another(tokens, index, functions[token.text]):
-            added[token.end] = _SUFFIX
+            added.append(Change(token.end, token.end, _SUFFIX))
         elif not is_pointer:
             continue
         opening = _opening(tokens, index)
         if opening is not None:
             is_last = tokens[opening + 1].text == ")"
-            added[tokens[opening].end] = _PARAMETER + ", " * (not is_last)
-    made, at = "", 0
-    for place in sorted(added):
-        made += written[at:place] + added[place]
-        at = place
-    yield from zip((made + written[at:]).split("\n"), owners, strict=True)
+            place = tokens[opening].end
+            added.append(Change(place, place, _PARAMETER + ", " * (not is_last)))
+    yield from zip(changed(written, added).split("\n"), owners, strict=True)
 
 
 def _is_of_another(tokens: Sequence[Token], index: int, function: Function) -> bool:

@@ -10,12 +10,12 @@ requests wait: who writes to the stream waits, too.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
@@ -48,7 +48,7 @@ class Settings:
     require_sandbox: bool = False
 
 
-class Server:
+class Server(contextlib.AbstractContextManager["Server"]):
     """Answers requests until their stream ends. A context manager."""
 
     def __init__(
@@ -65,9 +65,6 @@ class Server:
         self._lock = threading.Lock()
         process_pool.expect()
         self._pool = process_pool.Pool(settings.jobs)
-
-    def __enter__(self) -> Server:
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Answer what is left as interrupted, and stop the processes."""
@@ -135,7 +132,7 @@ class Server:
             self._free.release()
 
 
-@contextmanager
+@contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
     """SIGTERM and Ctrl-C raise Interrupted in the main thread, once."""
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import importlib.util
 import json
 import os
 import shutil
@@ -34,6 +33,7 @@ from typing import Any
 from . import gpu_build, gpu_entries, nvcc, serving
 from .gpu_build import Made
 from .protocol import Operation
+from .start import make_package
 
 EMULATOR_FOLDER = Path(__file__).resolve().parent.parent / "emulator"
 MAX_PROBLEMS = 20
@@ -97,17 +97,8 @@ def prepare() -> None:
 
 def load_emulator() -> None:
     """Make the folder of the emulator the package `warpgrade_emulator`, outside of sys.path."""
-    if "warpgrade_emulator" in sys.modules:
-        return
-    spec = importlib.util.spec_from_file_location(
-        "warpgrade_emulator",
-        EMULATOR_FOLDER / "__init__.py",
-        submodule_search_locations=[str(EMULATOR_FOLDER)],
-    )
-    assert spec is not None and spec.loader is not None
-    package = importlib.util.module_from_spec(spec)
-    sys.modules["warpgrade_emulator"] = package
-    spec.loader.exec_module(package)
+    if "warpgrade_emulator" not in sys.modules:
+        make_package("warpgrade_emulator", EMULATOR_FOLDER)
 
 
 def _deliver(made: Made, output: int) -> dict[str, Any]:

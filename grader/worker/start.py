@@ -14,16 +14,21 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 
 
-def main() -> None:
-    """Set up the package and become the fork server."""
-    sys.path = [entry for entry in sys.path if Path(entry or ".").resolve() != FOLDER]
+def make_package(name: str, folder: Path) -> None:
+    """Make a folder the package `name`, without its parent in sys.path."""
     spec = importlib.util.spec_from_file_location(
-        "warpgrade_worker", FOLDER / "__init__.py", submodule_search_locations=[str(FOLDER)]
+        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
     )
     assert spec is not None and spec.loader is not None
     package = importlib.util.module_from_spec(spec)
-    sys.modules["warpgrade_worker"] = package
+    sys.modules[name] = package
     spec.loader.exec_module(package)
+
+
+def main() -> None:
+    """Set up the package and become the fork server."""
+    sys.path = [entry for entry in sys.path if Path(entry or ".").resolve() != FOLDER]
+    make_package("warpgrade_worker", FOLDER)
     if sys.argv[2] == "preloader":
         from warpgrade_worker import preloader
 

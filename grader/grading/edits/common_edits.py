@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from grader.executors.source_text import Change, Token
+from grader.executors.source_text import Change, Token, changed
 from grader.grading.edits.edit_scope import (
     BUILTINS,
     LONGEST,
@@ -105,14 +105,9 @@ def _in_place(scope: Scope, changes: Sequence[Change]) -> str:
         high += 1
     if source.count("(", low, high) > source.count(")", low, high):
         high = max(high, source.find(")", high) + 1)
-    changed, at = "", low
-    for each in changes:
-        changed += source[at : each.start] + each.new
-        at = each.end
-    changed += source[at:high]
     if high - low > LONGEST:
         return ""
-    quoted = scope.quoted(low, high), scope.quoted(0, 0, changed)
+    quoted = scope.quoted(low, high), scope.quoted(0, 0, changed(source, changes, low, high))
     return f"{quoted[0]} stands where {quoted[1]} belongs"
 
 

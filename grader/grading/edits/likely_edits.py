@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from grader.executors.source_text import Change, Function, SourceText
+from grader.executors.source_text import Change, Function, SourceText, changed
 from grader.grading.edits import proposals
 from grader.grading.edits.edit_scope import Edit, Scope
 
@@ -134,14 +134,8 @@ class _Reading:
             own = [each for each in left if start <= each.start and each.end <= end]
             if own:
                 left = [each for each in left if each not in own]
-                alone.append(_changed(self._source[:end], own)[start:])
-        return all(map(_is_python, [_changed(self._source, edit.changes)] if left else alone))
-
-
-def _changed(text: str, changes: Iterable[Change]) -> str:
-    for change in sorted(changes, key=lambda each: each.start, reverse=True):
-        text = text[: change.start] + change.new + text[change.end :]
-    return text
+                alone.append(changed(self._source, own, start, end))
+        return all(map(_is_python, [changed(self._source, edit.changes)] if left else alone))
 
 
 def _is_python(text: str) -> bool:

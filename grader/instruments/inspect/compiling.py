@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -59,7 +60,7 @@ class Text:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Compilers:
+class Compilers(contextlib.AbstractContextManager["Compilers"]):
     """The compilers of one file in a sandbox for plans. A context manager."""
 
     def __init__(self, sandbox: Sandbox, path: Path) -> None:
@@ -71,9 +72,6 @@ class Compilers:
         self._file = path.name
         self._frontend = Frontend(spawn, path.parent, None, Budget(SECONDS))
         self._process = Compiler(spawn, LIMITS, None)
-
-    def __enter__(self) -> Compilers:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._frontend.close()

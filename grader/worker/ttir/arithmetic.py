@@ -84,10 +84,14 @@ def _shift(function: Function) -> Function:
     return shift
 
 
-def _multiply_high(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def multiply_high(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The upper half of a product."""
     if a.dtype.itemsize < 8:
-        bits = a.dtype.itemsize * 8
-        return ((a.astype(np.uint64) * b.astype(np.uint64)) >> np.uint64(bits)).astype(a.dtype)
+        wide = np.int64 if a.dtype.kind == "i" else np.uint64
+        return ((a.astype(wide) * b.astype(wide)) >> wide(a.dtype.itemsize * 8)).astype(a.dtype)
+    if a.dtype.kind == "i":  # a negative number's bits are those of 2**64 more
+        high = multiply_high(unsigned(a), unsigned(b)).view(a.dtype)
+        return high - np.where(a < 0, b, 0) - np.where(b < 0, a, 0)
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     a1, a0, b1, b0 = a >> half, a & low, b >> half, b & low
     middle = a1 * b0 + ((a0 * b0) >> half)
@@ -100,11 +104,6 @@ def erf(x: np.ndarray) -> np.ndarray:
     import torch
 
     return torch.erf(torch.from_numpy(np.ascontiguousarray(x))).numpy().reshape(x.shape)
-
-
-def reciprocal_root(x: np.ndarray) -> np.ndarray:
-    """1 / sqrt(x), rounded once in float64."""
-    return 1.0 / np.sqrt(x.astype(np.float64))
 
 
 _INTEGER: dict[str, Function] = {
@@ -127,7 +126,7 @@ _INTEGER: dict[str, Function] = {
     "arith.shli": _shift(np.left_shift),
     "arith.shrsi": _shift(np.right_shift),
     "arith.shrui": on_unsigned(_shift(np.right_shift)),
-    "tt.mulhiui": on_unsigned(_multiply_high),
+    "tt.mulhiui": on_unsigned(multiply_high),
     "math.absi": np.abs,
 }
 _BOOLEAN: dict[str, Function] = {  # one bit wraps where numpy's bool doesn't
@@ -164,7 +163,7 @@ _FLOAT: dict[str, Function] = {
     "arith.minimumf": np.minimum,
     **{f"math.{name}": getattr(np, name) for name in _MATH},
     "tt.precise_sqrt": np.sqrt,
-    "math.rsqrt": reciprocal_root,
+    "math.rsqrt": lambda x: 1.0 / np.sqrt(x.astype(np.float64)),  # rounded once
     "math.erf": erf,
     "math.absf": np.abs,
     "math.round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),

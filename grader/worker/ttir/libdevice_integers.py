@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .arithmetic import on_unsigned, to_integer, unsigned
+from .arithmetic import multiply_high, on_unsigned, to_integer, unsigned
 from .floats import round_to
 
 Function = Callable[..., np.ndarray]
@@ -56,15 +56,6 @@ def _byte_perm(x: np.ndarray, y: np.ndarray, selector: np.ndarray) -> np.ndarray
         byte = (source >> (chosen * np.uint64(8))) & np.uint64(255)
         result |= byte << np.uint64(8 * place)
     return result.astype(np.uint32).view(np.int32)
-
-
-def _high(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The upper half of a product; with Python's integers where 64 bits are too few."""
-    width = a.dtype.itemsize * 8
-    wide = np.int64 if a.dtype.kind == "i" else np.uint64
-    if width <= 32:
-        return ((a.astype(wide) * b.astype(wide)) >> wide(width)).astype(a.dtype)
-    return ((a.astype(object) * b.astype(object)) >> width).astype(a.dtype)
 
 
 def _low24(a: np.ndarray) -> np.ndarray:
@@ -137,10 +128,10 @@ _FUNCTIONS: dict[str, Function] = {
     "brev": _reversed,
     "brevll": _reversed,
     "byte_perm": _byte_perm,
-    "mulhi": _high,
-    "mul64hi": _high,
-    "umulhi": on_unsigned(_high),
-    "umul64hi": on_unsigned(_high),
+    "mulhi": multiply_high,
+    "mul64hi": multiply_high,
+    "umulhi": on_unsigned(multiply_high),
+    "umul64hi": on_unsigned(multiply_high),
     "mul24": lambda a, b: _low24(a) * _low24(b),
     "umul24": on_unsigned(lambda a, b: _low24(a) * _low24(b)),
     "hadd": _average(0),

@@ -17,6 +17,7 @@ import numpy as np
 
 from .distinct import distinct
 
+_COLUMNS = ("address", "program", "stamp", "acquires", "releases")  # of events
 MAX_EVENTS = 1 << 18  # of one launch: an address and a program that orders by it
 MAX_CELLS = 1 << 26  # of all vector clocks in memory
 
@@ -84,20 +85,15 @@ class Ordering:
         if not acquired:
             return None
         known = distinct(np.concatenate(acquired))
-        columns: dict[str, list[np.ndarray]] = {
-            name: [] for name in ("address", "program", "stamp", "acquires", "releases")
-        }
+        rows = []
         for each in self._events:
             place = np.searchsorted(known, each.addresses)
             place = np.minimum(place, known.size - 1)
             chosen = known[place] == each.addresses
-            size = int(np.count_nonzero(chosen))
-            columns["address"].append(place[chosen])
-            columns["program"].append(each.programs[chosen])
-            columns["stamp"].append(each.stamps[chosen])
-            columns["acquires"].append(np.full(size, each.kind.acquires))
-            columns["releases"].append(np.full(size, each.kind.releases))
-        whole = {name: np.concatenate(parts) for name, parts in columns.items()}
+            kinds = (each.kind.acquires, each.kind.releases)
+            whole_row = (place, each.programs, each.stamps, *kinds)
+            rows.append([np.broadcast_to(part, chosen.shape)[chosen] for part in whole_row])
+        whole = dict(zip(_COLUMNS, map(np.concatenate, zip(*rows, strict=True)), strict=True))
         if whole["address"].size > MAX_EVENTS:
             raise Undecidable(f"more than {MAX_EVENTS} atomics order programs")
         return whole
@@ -124,12 +120,10 @@ class _Clocks:
 
     def answers(self) -> np.ndarray:
         """bool for each pair: whether the source comes first."""
-        names = ("address", "program", "stamp", "acquires", "releases")
-        for address, program, stamp, acquires, releases in zip(
-            *(self._events[name].tolist() for name in names), strict=True
-        ):
+        for event in zip(*(self._events[name].tolist() for name in _COLUMNS), strict=True):
+            _, program, stamp, *_ = event
             self._answer(program, stamp)
-            self._step(address, program, stamp, acquires, releases)
+            self._step(*event)
         for program in list(self._waiting):
             self._answer(program, None)
         return self._answers

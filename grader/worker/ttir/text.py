@@ -284,14 +284,9 @@ def mark_dead(blocks: list[Block]) -> None:
     These are values that nothing needs any more after the operation. The next result reuses their
     memory, which is still in the cache.
     """
-    pending = [blocks]
-    while pending:
-        region = pending.pop()
+    for region in [blocks, *(each for op in walk(blocks) for each in op.regions)]:
         if len(region) == 1:
             _mark_block(region[0])
-        for block in region:
-            for op in block.ops:
-                pending.extend(op.regions)
 
 
 def _mark_block(block: Block) -> None:
@@ -315,12 +310,8 @@ def _mark_block(block: Block) -> None:
 def _slots_used(op: Op) -> list[int]:
     """The slots that an operation and the operations in its regions use."""
     slots = list(op.operands)
-    pending = list(op.regions)
-    while pending:
-        for block in pending.pop():
-            for inner in block.ops:
-                slots.extend(inner.operands)
-                for _, given in inner.successors:
-                    slots.extend(given)
-                pending.extend(inner.regions)
+    for inner in walk([block for region in op.regions for block in region]):
+        slots.extend(inner.operands)
+        for _, given in inner.successors:
+            slots.extend(given)
     return slots

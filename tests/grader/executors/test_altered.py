@@ -130,7 +130,7 @@ def test_an_entry_that_stays_open_keeps_its_processes_and_the_others_share_their
 ) -> None:
     task = Task(SILU, SILU.variants[language])
     runners = session.runners
-    runner = runners.planned(task) if language == "triton" else runners.planned_native(task)
+    runner = runners.planned(task)
     spawned.clear()
     made = [
         LAUNCHER.format(number=number, block=8, used=8)
@@ -150,7 +150,7 @@ def test_an_entry_that_stays_open_keeps_its_processes_and_the_others_share_their
 @needs_compiler
 def test_entries_in_cuda_share_processes_whose_variables_are_set_anew(session, spawned) -> None:
     task = Task(SILU, SILU.variants["cuda"])
-    runner = session.runners.planned_native(task)
+    runner = session.runners.planned(task)
     spawned.clear()
     copies = [COUNTED.format(number=number) for number in range(3)]
     altered = runner.altered(copies, [f"silu__{number}" for number in range(3)]).take()
@@ -168,7 +168,7 @@ def test_a_text_that_is_refused_is_built_again_while_another_one_is_waited_for(
         Task(SILU, SILU.variants["cuda"]),
         fixed_case(Task(SILU, SILU.variants["cuda"]), {"n": 20}, 1),
     )
-    runner = session.runners.planned_native(task)
+    runner = session.runners.planned(task)
     builds: list[int] = []
     begin = cuda_build.begin
 
@@ -202,7 +202,7 @@ def test_an_idle_program_is_built_once_for_all_crashes(session, monkeypatch) -> 
 
     monkeypatch.setattr(cuda_build, "build", noted)
     native_planner._idle_program.cache_clear()
-    plans = session.runners.planned_native(Task(SILU, SILU.variants["cuda"])).plans
+    plans = session.runners.planned(Task(SILU, SILU.variants["cuda"])).plans
     assert not plans._serves_nobody()
     assert not plans._serves_nobody()
     assert built == ["idle.cu"]

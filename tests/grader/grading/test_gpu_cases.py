@@ -109,7 +109,7 @@ def test_cuda_cases_are_first_met_by_kernel_and_size_of_its_blocks():
     task = Task(EXERCISES["rmsnorm"], EXERCISES["rmsnorm"].variants["cuda_matrix"])
     with Session(ROOT / "reference", EXERCISES, Options(device="cpu")) as session:
         space = Space(task, "float32", "ragged", 2026)
-        runner = session.runners.planned_native(task)
+        runner = session.runners.planned(task)
         narrow, wide = space.edges()[0], space.edges()[-1]
         for case in (narrow, narrow, wide):
             assert runner.run(case).status is Status.passed

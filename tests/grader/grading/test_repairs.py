@@ -378,7 +378,7 @@ def test_a_lesson_is_kept_if_memory_is_used_as_the_spec_asks(tmp_path, padding, 
     )
     task = Task(SPECS["transpose"], SPECS["transpose"].variants["cuda_v4"])
     with Session(tmp_path, SPECS, Options(device="cpu")) as session:
-        runner = session.runners.planned_native(task)
+        runner = session.runners.planned(task)
         assert repairs.memory_use.keeps_its_lesson(runner, 7) is kept
 
 
@@ -621,7 +621,7 @@ def test_edits_of_cuda_that_a_sieve_refuses_are_not_built(tmp_path, monkeypatch)
 
     monkeypatch.setattr(PlannedNativeRunner, "altered", counted)
     with Session(tmp_path, SPECS, Options(device="cpu")) as session:
-        runner = session.runners.planned_native(IN_CUDA)
+        runner = session.runners.planned(IN_CUDA)
         cases = [Case((("n", n),), "float32", 7) for n in (5, 70, 300)]
         failing = failing_of(runner.once(cases[0]), [runner.once(each) for each in cases], None)
         proposed = repairs.proposals(runner, failing)

@@ -54,7 +54,7 @@ EDITS = [
 def runner(tmp_path):
     (tmp_path / "silu.cu").write_text(SOURCE)
     with Session(tmp_path, SPECS, Options(device="cpu")) as session:
-        yield session.runners.planned_native(TASK)
+        yield session.runners.planned(TASK)
 
 
 def seen(runner, status=Status.wrong_values, until=60.0):

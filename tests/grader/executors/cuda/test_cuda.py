@@ -169,7 +169,7 @@ def test_a_case_that_fails_again_is_planned_by_the_process_at_hand(tmp_path) -> 
     (tmp_path / "silu.cu").write_text(source.replace("expf(-x)", "expf(x)"))
     case = Space(Task(SILU, SILU.variants["cuda"]), "float32", "ragged", 7).edges()[0]
     with Session(tmp_path, SPECS, OPTIONS) as session:
-        runner = session.runners.planned_native(Task(SILU, SILU.variants["cuda"]))
+        runner = session.runners.planned(Task(SILU, SILU.variants["cuda"]))
         processes = set()
         for _ in range(3):
             assert runner.run(case).status is Status.wrong_values
@@ -184,7 +184,7 @@ def test_a_plan_does_not_depend_on_the_ones_before(tmp_path) -> None:
     for text, keeps_process in ((source, True), (COUNTING, False)):
         (tmp_path / "silu.cu").write_text(text)
         with Session(tmp_path, SPECS, OPTIONS) as session:
-            runner = session.runners.planned_native(Task(SILU, SILU.variants["cuda"]))
+            runner = session.runners.planned(Task(SILU, SILU.variants["cuda"]))
             alone = []
             for each in cases:
                 runner.fresh_worker()

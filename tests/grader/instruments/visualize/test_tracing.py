@@ -38,7 +38,7 @@ def sums(of: Trace, key: Callable[[Event], Any]) -> dict[Any, tuple[int, int, in
 
 def test_sums_over_a_trace_are_the_emulators_counters(drawing: Drawing, rungs: list[Run]):
     for run in rungs:
-        runner = drawing.session.runners.planned_native(run.task)
+        runner = drawing.session.runners.planned(run.task)
         counted: dict[tuple[int | None, str, str], tuple[int, ...]] = {}
         for site in runner.measure(run.case).launches[0].sites:
             in_global = site.space == "global"
@@ -64,7 +64,7 @@ def test_sums_over_a_trace_of_triton_are_the_executors_counters(drawing: Drawing
 
 
 def test_a_run_that_is_only_counted_has_no_trace(drawing: Drawing, rungs: list[Run]):
-    runner = drawing.session.runners.planned_native(rungs[0].task)
+    runner = drawing.session.runners.planned(rungs[0].task)
     runner.measure(rungs[0].case)
     assert runner._executor.recorded is None
 
