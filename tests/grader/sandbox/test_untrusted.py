@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-
 import pytest
 
 from grader.sandbox import untrusted
-
-
-@pytest.fixture
-def _of_bounded_time() -> Iterator[None]:
-    """A test has 5 s of computing; what it tests needs milliseconds, or else for ever."""
-
-    def end(*_: object) -> None:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGPROF, end)
-    signal.setitimer(signal.ITIMER_PROF, 5.0)
-    yield
-    signal.setitimer(signal.ITIMER_PROF, 0.0)
-    signal.signal(signal.SIGPROF, before)
+from tests.support.time_limits import bounded
 
 
 @pytest.mark.parametrize(
@@ -33,6 +17,6 @@ def test_the_places_that_a_process_names_are_read(text: str, places: list[int]) 
 
 
 @pytest.mark.parametrize("text", ["1" * 60 + "x", "1" * 60, "1," * 300, "1,,2"])
-@pytest.mark.usefixtures("_of_bounded_time")
 def test_a_line_of_endless_digits_names_no_places(text: str) -> None:
-    assert untrusted.places_in_log(f"[grader] at {text}\n") == []
+    with bounded():
+        assert untrusted.places_in_log(f"[grader] at {text}\n") == []
