@@ -226,20 +226,26 @@ def _is_emptied(folder: str) -> bool:
     """Remove what is in a folder; whether nothing is left.
 
     Folders are moved to its top before they are emptied, so that none is too deep to be reached.
+    Each is opened as no link: this process may write where a worker may not.
     """
-    with contextlib.suppress(OSError):
-        pending = [folder]
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
+        top = os.open(folder, flags)
+        opened.callback(os.close, top)
+        pending = ["."]
         while pending:
-            emptied = pending.pop()
-            for entry in list(os.scandir(emptied)):
-                if not entry.is_dir(follow_symlinks=False):
-                    os.unlink(entry.path)  # noqa: PTH108
-                    continue
-                moved = os.path.join(folder, os.urandom(16).hex())  # noqa: PTH118
-                os.rename(entry.path, moved)  # noqa: PTH104
-                pending.append(moved)
-            if emptied != folder:
-                os.rmdir(emptied)  # noqa: PTH106
+            emptied = os.open(name := pending.pop(), flags, dir_fd=top)
+            with contextlib.ExitStack() as closing:
+                closing.callback(os.close, emptied)
+                for entry in list(os.scandir(emptied)):
+                    if not entry.is_dir(follow_symlinks=False):
+                        os.unlink(entry.name, dir_fd=emptied)
+                        continue
+                    moved = os.urandom(16).hex()
+                    os.rename(entry.name, moved, src_dir_fd=emptied, dst_dir_fd=top)
+                    pending.append(moved)
+            if name != ".":
+                os.rmdir(name, dir_fd=top)
     return not os.listdir(folder)  # noqa: PTH208
 
 
