@@ -61,9 +61,7 @@ class Context:
 # --- loops -------------------------------------------------------------------------------------
 
 # Names that a loop changes. Patterns with no name in them read a text once, whatever its names are.
-_CHANGES = re.compile(
-    r"\b(\w+)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--|&)\s*(\w+)"
-)
+_CHANGES = re.compile(r"\b(\w+)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--|&)\s*(\w+)")
 _HALVES = re.compile(r"(\w+)\s*>=\s*0")
 
 

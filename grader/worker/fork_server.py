@@ -119,9 +119,9 @@ def serve(control: socket.socket, kind: str, plan: dict[str, Any]) -> None:
         ready = poller.poll(_IDLE_MILLISECONDS if idle_work else pause)
         if not ready and idle_work is not None and next(idle_work, None) is None:
             idle_work = None
-        if any(fd == control.fileno() for fd, _ in ready):
-            if not _spawn(control, children, poller, kind, plan):
-                return
+        is_asked = any(fd == control.fileno() for fd, _ in ready)
+        if is_asked and not _spawn(control, children, poller, kind, plan):
+            return
         has_children = _reap(control, children, poller)
 
 
