@@ -41,7 +41,7 @@ _PY_BLANK = re.compile(r'#[^\n]*|""".{0,20000}?"""', re.DOTALL)
 _WITHIN = r"[^(){};]{0,2000}"
 _HEAD = re.compile(
     rf"\b([A-Za-z_]\w*)\s*\(({_WITHIN}(?:\([^(){{}};]{{0,80}}\){_WITHIN}){{0,8}})\)"
-    r"\s*(?:const|noexcept|\s)*$"
+    r"(?:const|noexcept|\s)*$"
 )
 # A reference to an array, as `float (&tile)[N]`, or a name with an array's sizes behind it.
 _PARAMETER = re.compile(r"\(\s*[*&]\s*([A-Za-z_]\w*)\s*\)|([A-Za-z_]\w*)\s*(?:\[[^\[\]]*\]\s*)*$")

@@ -7,10 +7,10 @@ source is untrusted, so what would take long on a contrived one is bounded.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from grader.cases.compare import Verdict
@@ -60,7 +60,8 @@ class Context:
 
 # --- loops -------------------------------------------------------------------------------------
 
-_CHANGES = r"\b{0}\b\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&)\s*{0}\b|\b{0}\b\s*(?:\+\+|--)"
+# Names that a loop changes. Patterns with no name in them read a text once, whatever its names are.
+_CHANGES = re.compile(r"\b(\w+)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--|&)\s*(\w+)")
 _HALVES = re.compile(r"(\w+)\s*>=\s*0")
 
 
@@ -120,7 +121,7 @@ def _in_python(context: Context) -> _EndlessLoop | None:
     except (SyntaxError, ValueError):
         return None
     loops = (node for node in ast.walk(tree) if isinstance(node, ast.While))
-    for loop in islice(loops, MOST_PLACES):
+    for loop in itertools.islice(loops, MOST_PLACES):
         inside = [node for each in loop.body for node in ast.walk(each)]
         names = {n.id for n in ast.walk(loop.test) if isinstance(n, ast.Name)}
         changed = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
@@ -145,7 +146,7 @@ def _in_cpp(context: Context) -> _EndlessLoop | None:
             return _EndlessLoop(loop.line, "")
         if not names or leaves or loop.body == ";":
             continue
-        if not any(re.search(_CHANGES.format(n), inside) for n in names):
+        if names.isdisjoint(itertools.chain(*_CHANGES.findall(inside))):
             return _EndlessLoop(loop.line, text)
         kept = _HALVES.fullmatch(condition.strip())
         if kept and re.search(rf"\b{kept[1]}\s*(?:/=|>>=)", inside):
@@ -154,9 +155,12 @@ def _in_cpp(context: Context) -> _EndlessLoop | None:
 
 
 _OF_LOCALS = re.compile(r"[\w\s+/%-]*[<>]=?[\w\s+/%-]*")  # of numbers: a list may change by a call
-_FROM_AFAR = r"\b(?:__shared__|__device__|volatile|static|global|nonlocal)\b[^;\n]*\b{0}\b|\[[&=]"
+_FROM_AFAR = re.compile(
+    r"\b(?:__shared__|__device__|volatile|static|global|nonlocal)\b([^;\n]*)|\[[&=]"
+)
 
 
+@lru_cache(maxsize=4)
 def line_without_end(source: str, is_triton: bool) -> int:
     """The line of a loop that never ends once it has begun, as the source shows; 0 for none.
 
@@ -169,6 +173,8 @@ def line_without_end(source: str, is_triton: bool) -> int:
         return 0
     if loop is None or not _OF_LOCALS.fullmatch(loop.condition):
         return 0
-    names = re.findall(r"[A-Za-z_]\w*", loop.condition)
-    is_shared = any(re.search(_FROM_AFAR.format(each), source) for each in names)
-    return 0 if is_shared else loop.line
+    names = set(re.findall(r"[A-Za-z_]\w*", loop.condition))
+    for match in _FROM_AFAR.finditer(source) if names else ():
+        if match[1] is None or not names.isdisjoint(re.findall(r"\w+", match[1])):
+            return 0
+    return loop.line

@@ -29,7 +29,7 @@ import psutil
 from grader.gpu.devices import DeviceName
 from grader.mistakes import Mistake
 from grader.sandbox import allowed_paths, cgroup, processes
-from grader.sandbox.seccomp import FilterError, compile_filter
+from grader.sandbox.seccomp import FilterError, compile_filter, compile_worker_filter
 
 SCRATCH_BYTES = 512 << 20  # of a scratch folder in memory
 OLDEST_LANDLOCK = 3  # Linux 6.2: older ones don't stop truncate(2)
@@ -195,7 +195,7 @@ def _look_for_landlock(device: DeviceName) -> None:
 
 
 def _filter_or_unavailable(level: Level, device: DeviceName) -> None:
-    reason, _, advice = _filter(level, device)[1].partition(": ")
+    reason, _, advice = _filters(level, device)[2].partition(": ")
     if reason:
         raise _Unavailable(f"{reason}, so system calls can't be filtered", advice)
 
@@ -281,7 +281,7 @@ def _words(level: Level, device: DeviceName) -> tuple[tuple[str, ...], tuple[str
         missing.append("names and sizes of files stay visible (no namespaces)")
         if os.geteuid() == 0:
             missing.append("it runs as root, though without root's capabilities")
-    _, trouble = _filter(level, device)
+    *_, trouble = _filters(level, device)
     if trouble:
         missing.append(f"a filter on system calls ({trouble})")
     else:
@@ -305,7 +305,8 @@ def lockdown_plan(confinement: Confinement, scratch: Path, submission: Path) -> 
     # Compiled submissions are started from the folder that holds them.
     own_programs = [str(submission.resolve())] if device != "cpu" else []
     plan: dict[str, Any] = {
-        "filter": _filter(level, device)[0],
+        "filter": _filters(level, device)[0],
+        "worker_filter": _filters(level, device)[1],
         "landlock": None,
         "separate": None,
     }
@@ -342,17 +343,18 @@ def _real(paths: list[Path]) -> list[str]:
     return list(allowed_paths.mounts(paths).binds)
 
 
-def _filter(level: Level, device: DeviceName) -> tuple[str, str]:
-    """The filter on system calls as text, and why there is none; one of them is ""."""
+def _filters(level: Level, device: DeviceName) -> tuple[str, str, str]:
+    """The filters on system calls, of all and of workers, as text, and why there are none."""
     if level is Level.limits:
-        return "", "neither bubblewrap nor Landlock"
+        return "", "", "neither bubblewrap nor Landlock"
     scoped = level is Level.landlock and (landlock_version() or 0) >= SCOPED_LANDLOCK
     own = level is Level.bubblewrap
     try:
-        made = compile_filter(device, own_namespaces=own, signals_scoped=scoped)
+        of_all = compile_filter(device, own_namespaces=own)
+        of_workers = compile_worker_filter(signals_reach_others=not (own or scoped))
     except FilterError as error:
-        return "", str(error)
-    return base64.b64encode(made).decode(), ""
+        return "", "", str(error)
+    return base64.b64encode(of_all).decode(), base64.b64encode(of_workers).decode(), ""
 
 
 @lru_cache(maxsize=1)

@@ -94,7 +94,8 @@ def end(find: FindProcesses) -> None:
         for process in alive:
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        psutil.wait_procs(alive, timeout=0.2)
+        with contextlib.suppress(OSError):  # Linux 6.15 has other errors for one just reaped
+            psutil.wait_procs(alive, timeout=0.2)
 
 
 def end_adopted(home: str, spare: Collection[int]) -> None:

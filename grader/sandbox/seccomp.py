@@ -54,6 +54,7 @@ _YOUNG = {
     "file_setattr": 469,
 }
 _SIGNALS = "kill pidfd_send_signal rt_sigqueueinfo rt_tgsigqueueinfo tgkill tkill"
+_GROUPS = "setpgid setsid"
 _NETWORK = "accept accept4 bind connect listen socketcall"
 
 # Calls of a running program in the emulator.
@@ -83,21 +84,16 @@ class FilterError(RuntimeError):
 
 
 @lru_cache(maxsize=8)
-def compile_filter(
-    device: DeviceName, *, own_namespaces: bool = False, signals_scoped: bool = False
-) -> bytes:
+def compile_filter(device: DeviceName, *, own_namespaces: bool = False) -> bytes:
     """The filter for the kernel: an array of `struct sock_filter`, 8 bytes each.
 
-    `own_namespaces`: the worker has a network and process numbers of its own. `signals_scoped`:
-    its signals can't reach others' processes anyway. Raises FilterError when libseccomp or its
-    binding isn't installed.
+    `own_namespaces`: the worker has a network and process numbers of its own. Raises FilterError
+    when libseccomp or its binding isn't installed.
     """
     seccomp = _library()
     program = seccomp.SyscallFilter(seccomp.ALLOW)
     refuse = seccomp.ERRNO(errno.EPERM)
     names = [_KERNEL, _IDENTITY, _CLOCK, _OTHERS, _OBJECTS, _METADATA]
-    if not (own_namespaces or signals_scoped):
-        names.append(_SIGNALS)
     if device != "cuda":
         names.append(_NETWORK)
     for name in " ".join(names).split():
@@ -112,6 +108,21 @@ def compile_filter(
     _add(seccomp, program, missing, "clone3")
     if device != "cuda":
         _add(seccomp, program, missing, "memfd_create")  # memory that page counts don't show
+    return _exported(program)
+
+
+@lru_cache(maxsize=2)
+def compile_worker_filter(*, signals_reach_others: bool) -> bytes:
+    """The filter that each worker has besides the fork server's, which needs these calls.
+
+    No process leaves its worker's group, so that one signal to the group ends them all, even if
+    each forks the next and is gone before anybody sees it. Raises FilterError as `compile_filter`
+    does.
+    """
+    seccomp = _library()
+    program = seccomp.SyscallFilter(seccomp.ALLOW)
+    for name in (_GROUPS + " " + _SIGNALS if signals_reach_others else _GROUPS).split():
+        _add(seccomp, program, seccomp.ERRNO(errno.EPERM), name)
     return _exported(program)
 
 

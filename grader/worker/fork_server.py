@@ -59,6 +59,8 @@ MAX_DESCRIPTORS = 8
 MAX_MESSAGE = 1 << 17  # bytes
 MAX_FILE_BYTES = 256 << 20
 _IDLE_MILLISECONDS = 5  # without a message, before a step of idle work
+_REAP_MILLISECONDS = 100  # between searches for orphans that have ended
+_MOST_REAPED = 4096  # at a time: some submissions start processes without end
 MAX_PROCESSES = 256  # and threads, of one submission
 
 # What torch.compile imports at its first compilation, which each worker would import for itself.
@@ -111,16 +113,16 @@ def serve(control: socket.socket, kind: str, plan: dict[str, Any]) -> None:
     poller = select.poll()
     poller.register(control, select.POLLIN)
     idle_work = _idle_work(kind)
+    has_children = False
     while True:
-        ready = poller.poll(_IDLE_MILLISECONDS if idle_work else None)
+        pause = _REAP_MILLISECONDS if has_children else None
+        ready = poller.poll(_IDLE_MILLISECONDS if idle_work else pause)
         if not ready and idle_work is not None and next(idle_work, None) is None:
             idle_work = None
-        for fd, _ in ready:
-            if fd == control.fileno():
-                if not _spawn(control, children, poller, kind, plan):
-                    return
-            else:
-                _reap(control, children, poller, fd)
+        is_asked = any(fd == control.fileno() for fd, _ in ready)
+        if is_asked and not _spawn(control, children, poller, kind, plan):
+            return
+        has_children = _reap(control, children, poller)
 
 
 def _idle_work(kind: str) -> Iterator[int] | None:
@@ -171,7 +173,6 @@ def _spawn(
     if message is None:
         return False
     if "empty" in message:
-        _reap_orphans(children)
         _send(control, {"id": message["id"], "emptied": _is_emptied(os.environ["HOME"])})
         return True
     if "build" in message:
@@ -225,43 +226,52 @@ def _is_emptied(folder: str) -> bool:
     """Remove what is in a folder; whether nothing is left.
 
     Folders are moved to its top before they are emptied, so that none is too deep to be reached.
+    Each is opened as no link: this process may write where a worker may not.
     """
-    with contextlib.suppress(OSError):
-        pending = [folder]
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
+        top = os.open(folder, flags)
+        opened.callback(os.close, top)
+        pending = ["."]
         while pending:
-            emptied = pending.pop()
-            for entry in list(os.scandir(emptied)):
-                if not entry.is_dir(follow_symlinks=False):
-                    os.unlink(entry.path)  # noqa: PTH108
-                    continue
-                moved = os.path.join(folder, os.urandom(16).hex())  # noqa: PTH118
-                os.rename(entry.path, moved)  # noqa: PTH104
-                pending.append(moved)
-            if emptied != folder:
-                os.rmdir(emptied)  # noqa: PTH106
+            emptied = os.open(name := pending.pop(), flags, dir_fd=top)
+            with contextlib.ExitStack() as closing:
+                closing.callback(os.close, emptied)
+                for entry in list(os.scandir(emptied)):
+                    if not entry.is_dir(follow_symlinks=False):
+                        os.unlink(entry.name, dir_fd=emptied)
+                        continue
+                    moved = os.urandom(16).hex()
+                    os.rename(entry.name, moved, src_dir_fd=emptied, dst_dir_fd=top)
+                    pending.append(moved)
+            if name != ".":
+                os.rmdir(name, dir_fd=top)
     return not os.listdir(folder)  # noqa: PTH208
 
 
-def _reap(
-    control: socket.socket, children: Children, poller: select.poll, ready_pidfd: int
-) -> None:
-    """Report a child that ended, and reap ended orphans."""
-    for pid, (number, pidfd) in list(children.items()):
-        if pidfd == ready_pidfd:
-            _, status = os.waitpid(pid, 0)
+def _reap(control: socket.socket, children: Children, poller: select.poll) -> bool:
+    """Reap children that have ended, orphans too, and report workers; whether children are left.
+
+    Orphans are ours by PR_SET_CHILD_SUBREAPER. With a worker, what it has left in its process group
+    is ended.
+    """
+    for _ in range(_MOST_REAPED):
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return False
+        if ended is None:
+            break
+        if ended.si_pid in children:
+            with contextlib.suppress(OSError):  # while it isn't reaped, nobody else has its number
+                os.killpg(ended.si_pid, signal.SIGKILL)
+        _, status = os.waitpid(ended.si_pid, 0)
+        if ended.si_pid in children:
+            number, pidfd = children.pop(ended.si_pid)
             poller.unregister(pidfd)
             os.close(pidfd)
-            del children[pid]
             _send(control, {"id": number, "exit": status})
-    _reap_orphans(children)
-
-
-def _reap_orphans(children: Children) -> None:
-    # They are ours by PR_SET_CHILD_SUBREAPER. Waiting for any child could consume the status of
-    # a worker, which its own descriptor reports, so this waits until none is left.
-    with contextlib.suppress(ChildProcessError):
-        while not children and os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+    return True
 
 
 def _become_worker(

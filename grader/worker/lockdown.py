@@ -2,9 +2,11 @@
 
 The grader sends a plan (JSON, from grader/sandbox/confinement.py). Every step is irreversible and
 inherited. The fork server installs the system call filter for itself and all workers. Each worker
-installs Landlock for itself, so that it can't reach the server and the other workers either.
+installs Landlock for itself, so that it can't reach the server and the other workers either, and a
+second filter.
 
     {"filter": base64 of a seccomp program, or "",
+     "worker_filter": the same, of the calls that only workers may not make
      "separate": {"devices": [path, ...]}, the files that a worker with a folder of its own may
                  write to beside it; null where the kernel has no Landlock
      "landlock": {"read": [path, ...], "execute": [...], "write": [...], "devices": [...],
@@ -68,6 +70,8 @@ def secure_worker(plan: dict[str, Any], traceable: bool = True) -> None:
     _check(_libc.prctl(_PR_SET_DUMPABLE, int(traceable), 0, 0, 0))
     if plan.get("landlock"):
         _restrict_files(plan["landlock"])
+    if plan.get("worker_filter"):
+        _load_filter(base64.b64decode(plan["worker_filter"]))
 
 
 def restrict_writing(plan: dict[str, Any], folder: str) -> None:

@@ -22,6 +22,7 @@ from grader.spec import SizeRule
 from grader.spec.task import Task
 from grader.status import Status
 from tests.support import warm_python, work
+from tests.support.time_limits import bounded
 
 ROOT = Path(__file__).resolve().parents[3]
 EXERCISES = spec.load_all()
@@ -333,10 +334,21 @@ def test_a_loop_that_cannot_end_is_waited_for_shortly_in_the_first_part(monkeypa
         ("while (*half > 0) { x += 1; }", 0),
         ("while (half) { x += 1; }", 0),
         ("auto f = [&] { half--; };\nwhile (half > 0) { f(); }", 0),
+        ("while (i < n) { x += --i; }", 0),
+        ("while (i < n) { i <<= 1; }", 0),
+        ("while (i < n) { step(&i); }", 0),
+        ("while (i < n) { x = i == 1; }", 1),
     ],
 )
 def test_a_loop_never_ends_for_sure_where_only_its_own_variables_count(text, line):
     assert by_source.line_without_end(text, is_triton=False) == line
+
+
+def test_many_names_and_many_words_about_variables_from_afar_take_no_time():
+    names = " + ".join(f"a{number}" for number in range(600))
+    text = f"while ({names} < 1) {{ x += 1; }}\n// {'static ' * 8000}"
+    with bounded():
+        assert by_source.line_without_end(text, is_triton=False) == 1
 
 
 def test_a_case_in_which_every_size_is_above_one_is_run_before_a_cause_is_told():

@@ -444,10 +444,28 @@ tell(told)
 # --- the end --------------------------------------------------------------------------------------
 
 
+def test_no_process_leaves_its_workers_group(room):
+    """One signal to the group reaches each that a worker has started."""
+    lines = """
+def leaves(attempt):
+    child = os.fork()
+    if child == 0:
+        os._exit(refused(attempt) is None)
+    return None if os.waitpid(child, 0)[1] else "refused"
+tell({
+    "a session": leaves(os.setsid),
+    "a group": leaves(os.setpgrp),
+    "a child's group": leaves(lambda: os.setpgid(os.getpid(), 0)),
+})
+"""
+    (told,) = room.run(lines)
+    expect_refused(told)
+
+
 def test_with_its_parent_every_process_ends(namespaces):
     lines = """
 if os.fork() == 0:
-    os.setsid()
+    refused(os.setsid)
     if os.fork() == 0:
         tell("here")
         while True:

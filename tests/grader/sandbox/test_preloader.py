@@ -70,12 +70,11 @@ seen = {
 raise RuntimeError("<<" + json.dumps(seen) + ">>")
 """
 
-# Leaves a process behind that has left its session, its parent and its environment.
+# Leaves a process behind that has left its parent and its environment.
 LEAVE = """
 import os, time
 ends = os.pipe()
 if os.fork() == 0:
-    os.setsid()
     if os.fork() == 0:
         os.write(ends[1], str(os.getpid()).encode())
         os.close(1), os.close(2)

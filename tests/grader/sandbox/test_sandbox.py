@@ -569,6 +569,33 @@ def test_processes_that_outlive_a_dead_worker_are_ended(start, sandbox, name: st
     assert below(sandbox) == []
 
 
+def test_what_is_left_in_a_workers_group_ends_with_it_though_nobody_looks(
+    start, sandbox, monkeypatch
+) -> None:
+    """Processes that fork the next and end are gone before one that looks can kill them."""
+    monkeypatch.setattr(processes, "end", lambda find: None)
+    worker = start(LINGER.format(action=LINGERING["double fork"], then=""))
+    call(worker)
+    assert wait_for(lambda: len(below(sandbox)) >= 2)
+    worker.close()
+    assert wait_for(lambda: below(sandbox) == [])
+
+
+def test_orphans_that_have_ended_are_reaped_while_their_worker_goes_on(start, sandbox) -> None:
+    """Each takes one of the machine's process numbers until then."""
+    worker = start("""
+        import os
+        def entry():
+            for _ in range(50):
+                if not (child := os.fork()):
+                    os.fork()
+                    os._exit(0)
+                os.waitpid(child, 0)
+    """)
+    assert isinstance(call(worker), Reply)
+    assert wait_for(lambda: processes.children(parent_of(sandbox)) == [worker.pid])
+
+
 def test_ending_one_worker_leaves_another_alone(start) -> None:
     """Runners of several variants keep a worker each, in one sandbox."""
     other = start("""
@@ -850,6 +877,16 @@ def test_a_control_group_bounds_all_of_a_submissions_processes(monkeypatch) -> N
         call(worker, limits=Limits(cpu_seconds=20.0, memory_bytes=1 << 40))
         assert opened._server._group.times_out_of_memory() or opened._server.was_out_of_memory()
     assert not group.exists()
+
+
+def test_a_process_that_ends_while_it_is_waited_for_is_no_error(monkeypatch) -> None:
+    def vanished(*_: object, **__: object) -> None:
+        raise FileNotFoundError  # as Linux 6.18 says it of a process that was just reaped
+
+    monkeypatch.setattr(psutil, "wait_procs", vanished)
+    with subprocess.Popen(["sleep", "60"]) as child:
+        processes.end(lambda: [psutil.Process(child.pid)])
+        assert not is_running(child.pid)
 
 
 def test_a_process_that_one_look_misses_is_ended_all_the_same() -> None:
