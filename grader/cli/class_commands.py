@@ -121,6 +121,8 @@ def grade_class(  # noqa: PLR0913 - typer makes an option of each parameter
     _choose_gpus(gpus, scheduler)
     if out.resolve() == source.resolve():
         refuse(f"--out {out}: expected another folder than that of the submissions")
+    if out.exists() and not out.is_dir():
+        refuse(f"--out {out}: expected a folder, got a file")
     course, file = _course_of(out)
     exercises = course.exercises
     options = Options(tuple(known_names(exercises, only)), require_sandbox)
@@ -133,14 +135,15 @@ def grade_class(  # noqa: PLR0913 - typer makes an option of each parameter
 
         def kept(number: int) -> list[StoredHandin]:
             store.handins.keep(collection.handins, str(source.resolve()), number)
-            for note in collection.notes[:MOST_LINES]:
-                tell(one_line(note), "yellow")
+            _tell_some("", collection.notes, elsewhere="")
             return course_class.handins
 
         outcome, device = _graded(course_class, kept, options, jobs, plain, scheduler)
         book = course_class.gradebook(device)
         _publish(course_class, book)
+        gone = course_class.gone
     _tell_class(book, out)
+    _tell_some("no longer in its source, so it doesn't count", gone, elsewhere="")
     _finish(outcome)
 
 
@@ -466,11 +469,13 @@ def _tell_class(book: Gradebook, folder: Path) -> None:
         tell(f"Not final: {problem}", "yellow")
 
 
-def _tell_some(title: str, lines: Sequence[str]) -> None:
+def _tell_some(title: str, lines: Sequence[str], *, elsewhere: str = ", in gradebook.json") -> None:
+    """The first lines and the number of the others; `elsewhere` says where those are."""
+    title = f"{title}: " if title else ""
     for line in lines[:MOST_LINES]:
-        tell(one_line(f"{title}: {line}"), "yellow")
+        tell(one_line(f"{title}{line}"), "yellow")
     if len(lines) > MOST_LINES:
-        tell(f"{title}: and {len(lines) - MOST_LINES} more, in gradebook.json", "yellow")
+        tell(f"{title}and {len(lines) - MOST_LINES} more{elsewhere}", "yellow")
 
 
 def _tell_moves(course_class: CourseClass, book: Gradebook) -> None:
