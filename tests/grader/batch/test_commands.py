@@ -145,6 +145,18 @@ def test_results_are_a_folder(capsys, source):
     assert "expected a folder, got a file" in one_line(ran.err)
 
 
+def test_a_class_in_which_nobody_has_a_wanted_file_may_be_of_another_course(
+    capsys, tmp_path, results
+):
+    (tmp_path / "class" / "ada").mkdir(parents=True)
+    (tmp_path / "class" / "ada" / "square.py").touch()
+    words = ("batch", tmp_path / "class", "--out", results, "--layout", "folders")
+    warning = "No hand-in has a file that an exercise names (other.py, silu.py)"
+    assert warning in call(capsys, *words).out
+    (tmp_path / "class" / "ada" / "silu.py").touch()
+    assert "No hand-in" not in call(capsys, *words).out
+
+
 def test_what_is_left_out_is_counted_where_it_is_too_much_to_list(capsys, source, results):
     for number in range(13):
         (source / f"student{number}_silu.py").touch()
