@@ -57,8 +57,16 @@ class CourseClass:
         """The class with the course and the roster given, else those it was last graded with.
 
         These are read where they lay then; where they aren't any more, as they were. Its exercises
-        are in the order that the course has. Raises SpecError.
+        are in the order that the course has. Raises SpecError, and Mistake where all results are
+        of another course's exercises: its gradebook would take the place of the class's.
         """
+        graded = store.results.exercises()
+        if graded and not exercises.keys() & set(graded):
+            raise Mistake(
+                f"{store.path}: expected the course that has {', '.join(graded)}, with which it "
+                f"was graded; got one with {', '.join(exercises)}. Give that course with --course, "
+                "or another folder of results"
+            )
         notes: list[str] = []
 
         def load_course(path: Path) -> CourseFile:
@@ -74,6 +82,13 @@ class CourseClass:
     def handins(self) -> list[StoredHandin]:
         """The hand-ins that can count."""
         return attempts_of(self.store.handins.all())
+
+    @property
+    def gone(self) -> list[str]:
+        """The ids of hand-ins that no longer count, since their source has them no more."""
+        every = self.store.handins.all()
+        counting = {each.number for each in attempts_of(every)}
+        return [e.handin.id for e in every if e.is_current and e.number not in counting]
 
     @cached_property
     def adjustments(self) -> list[Adjustment]:

@@ -119,8 +119,7 @@ def grade_class(  # noqa: PLR0913 - typer makes an option of each parameter
 ) -> None:
     """Grade a class; what is graded already isn't graded again."""
     _choose_gpus(gpus, scheduler)
-    if out.resolve() == source.resolve():
-        refuse(f"--out {out}: expected another folder than that of the submissions")
+    _expect_folder(out, source)
     course, file = _course_of(out)
     exercises = course.exercises
     options = Options(tuple(known_names(exercises, only)), require_sandbox)
@@ -133,14 +132,15 @@ def grade_class(  # noqa: PLR0913 - typer makes an option of each parameter
 
         def kept(number: int) -> list[StoredHandin]:
             store.handins.keep(collection.handins, str(source.resolve()), number)
-            for note in collection.notes[:MOST_LINES]:
-                tell(one_line(note), "yellow")
+            _tell_some("", [*_of_another_course(collection, exercises), *collection.notes], "")
             return course_class.handins
 
         outcome, device = _graded(course_class, kept, options, jobs, plain, scheduler)
         book = course_class.gradebook(device)
         _publish(course_class, book)
+        gone = course_class.gone
     _tell_class(book, out)
+    _tell_some("no longer in its source, so it doesn't count", gone, "")
     _finish(outcome)
 
 
@@ -396,6 +396,25 @@ def _graded(
         watching.close()
 
 
+def _expect_folder(out: Path, source: Path) -> None:
+    if out.resolve() == source.resolve():
+        refuse(f"--out {out}: expected another folder than that of the submissions")
+    if out.exists() and not out.is_dir():
+        refuse(f"--out {out}: expected a folder, got a file")
+
+
+def _of_another_course(collection: Collection, exercises: Mapping[str, Exercise]) -> list[str]:
+    """A warning where nobody in the class handed in a file that an exercise names."""
+    if any(handin.files or handin.problem for handin in collection.handins):
+        return []
+    wanted = {name for e in exercises.values() for each in e.graded.values() for name in each.files}
+    names = one_line(", ".join(sorted(wanted)[:3]) + (", ..." if len(wanted) > 3 else ""))
+    return [
+        f"No hand-in has a file that an exercise names ({names}): if the class is of another "
+        "course, name that with --course"
+    ]
+
+
 def _timed(collection: Collection, course_class: CourseClass, given: Path | None) -> Collection:
     """GitHub Classroom's clones with the times of the platform, where those are known."""
     if collection.layout != LAYOUT:
@@ -466,11 +485,13 @@ def _tell_class(book: Gradebook, folder: Path) -> None:
         tell(f"Not final: {problem}", "yellow")
 
 
-def _tell_some(title: str, lines: Sequence[str]) -> None:
+def _tell_some(title: str, lines: Sequence[str], elsewhere: str = ", in gradebook.json") -> None:
+    """The first lines and the number of the others; `elsewhere` says where those are."""
+    title = f"{title}: " if title else ""
     for line in lines[:MOST_LINES]:
-        tell(one_line(f"{title}: {line}"), "yellow")
+        tell(one_line(f"{title}{line}"), "yellow")
     if len(lines) > MOST_LINES:
-        tell(f"{title}: and {len(lines) - MOST_LINES} more, in gradebook.json", "yellow")
+        tell(f"{title}and {len(lines) - MOST_LINES} more{elsewhere}", "yellow")
 
 
 def _tell_moves(course_class: CourseClass, book: Gradebook) -> None:

@@ -91,8 +91,10 @@ def refusals(mistakes: list[Mistake]) -> PydanticCustomError:
 
 
 def hint(word: object, known: Iterable[str]) -> str:
-    """`, did you mean 'dtype'?` where a known word is close, else nothing."""
-    close = difflib.get_close_matches(str(word), list(known), n=1)
+    """`, did you mean 'dtype'?` where a known word is close or begins so, else nothing."""
+    word, known = str(word), list(known)
+    begun = [each for each in known if len(word) > 2 and each.startswith(word)]
+    close = begun if len(begun) == 1 else difflib.get_close_matches(word, known, n=1)
     return f", did you mean {close[0]!r}?" if close else ""
 
 

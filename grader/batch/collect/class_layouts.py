@@ -71,6 +71,12 @@ def collect(
                 f"{whole.parts[0].name}/ is all there is, and is read as a class of the layout "
                 f"{name}: if it is one student's, give --layout folders",
             )
+    if layout is None and name == "archives" and len(made) == 1:
+        notes.insert(
+            0,
+            f"{made[0].id} is all there is, and is read as one student's: if it is a whole "
+            f"class's, give {source / made[0].id} in place of the folder",
+        )
     made = _with_earlier(_with_own_ids(made), merge)
     return Collection(
         name, tuple(sorted(made, key=lambda each: each.id)), tuple(map(one_line, notes))
@@ -176,7 +182,8 @@ def _recognised(source: Source, wanted: Wanted) -> tuple[str, Source]:
     archives = sum(part.is_archive for part in source.parts)
     if not archives and not source.folders and not any(_is_refused(part) for part in source.parts):
         raise Mistake(
-            f"{source.name}: expected submissions in a known layout; found {_contents(source)}"
+            f"{source.name}: expected a folder or an archive per student, or the export of "
+            f"Gradescope, Canvas or GitHub Classroom; found {_contents(source)}"
         )
     return ("archives" if archives > len(source.folders) else "folders"), source
 

@@ -248,7 +248,8 @@ def _text(path: Path) -> tuple[str, list[str]]:
         text = data.decode("latin-1")
         notes = [f"{path.name}: not UTF-8, so read as Latin-1: are names with accents right?"]
     if "\0" in text:
-        raise SpecError([f"{path.name}: expected a CSV file, got one with zero bytes in it"])
+        came = "a spreadsheet" if data.startswith(b"PK") else "a file with zero bytes in it"
+        raise SpecError([f"{path.name}: expected a CSV file, got {came}: save it as CSV in UTF-8"])
     return text, notes
 
 

@@ -106,7 +106,7 @@ def _counts(gradebook: Gradebook, everyone: Sequence[Submission]) -> dict[str, i
 
 
 def _scores(gradebook: Gradebook) -> dict[str, Any] | None:
-    scores = [entry.score for entry in gradebook.entries if entry.score is not None]
+    scores = [e.final_score for e in gradebook.entries if e.final_score is not None]
     if not scores:
         return None
     least, low, middle, high, most = charts.five_numbers(scores)

@@ -60,6 +60,11 @@ class ResultTable:
         )
         return [device for (device,) in rows]
 
+    def exercises(self) -> list[str]:
+        """The exercises that there are results of."""
+        rows = self._database.rows("SELECT DISTINCT exercise FROM results ORDER BY 1")
+        return [exercise for (exercise,) in rows]
+
     def known(self) -> dict[str, Known]:
         """Every current result by its key, as far as a run needs to know it."""
         rows = self._database.rows(

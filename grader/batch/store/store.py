@@ -57,6 +57,11 @@ class Store:
             raise Mistake(
                 f"{folder / NAME}: not found; expected the folder that `grader batch --out` wrote"
             )
+        if not (folder / NAME).stat().st_size:
+            raise Mistake(
+                f"{folder / NAME}: expected a class, got an empty file: put a backup in its place, "
+                "or grade the class again with `grader batch`"
+            )
         return folder
 
     def close(self) -> None:

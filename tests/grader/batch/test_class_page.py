@@ -279,7 +279,7 @@ def test_who_handed_in_nothing_and_what_cannot_be_read_are_told_apart():
     )
     assert "2 students; 1 handed something in" in text
     assert "1 handed in and has no score" in text
-    assert "No submission has a score yet." in text
+    assert "No submission has a final score yet." in text
     assert "nothing handed in" in text
     assert "b.zip: the archive is damaged" in text
 
@@ -288,6 +288,13 @@ def test_a_score_that_is_not_final_says_why():
     text = rendered(entry("Ada", timed("a", 1, 1), waiting=("a time to decide on",)))
     assert "1 score isn't final" in body(text)
     assert "a time to decide on" in body(text[text.index('id="students"') :])
+
+
+def test_only_final_scores_are_in_the_histogram():
+    final = entry("Bob", timed("b", 1, 1))
+    waiting = entry("Ada", timed("a", 0.1, 0.1), waiting=("not graded yet",))
+    assert "the median of 1 student " in body(rendered(final, waiting))
+    assert "No submission has a final score yet." in body(rendered(waiting))
 
 
 def test_what_matches_nobody_is_listed():

@@ -362,6 +362,17 @@ def test_a_class_in_the_only_folder_is_told_since_a_student_may_have_made_it(
     assert list(of(forced)) == ["eve"] and not forced.notes
 
 
+def test_the_only_archive_may_be_a_class_so_it_is_told(tmp_path):
+    """A folder of downloads often holds the platform's zip alone."""
+    write(tmp_path, {"in/hw1.zip": zipped({"ada/silu.py": A, "bob/silu.py": B})})
+    [note] = collect(tmp_path / "in", EXERCISES).notes
+    assert f"if it is a whole class's, give {tmp_path / 'in' / 'hw1.zip'}" in note
+    assert sorted(of(collect(tmp_path / "in" / "hw1.zip", EXERCISES))) == ["ada", "bob"]
+    assert not collect(tmp_path / "in", EXERCISES, layout="archives").notes
+    write(tmp_path, {"in/bob.zip": zipped({"silu.py": B})})
+    assert not collect(tmp_path / "in", EXERCISES).notes
+
+
 def test_one_submission_is_a_class_of_one(tmp_path):
     write(tmp_path, {"ada/assignment/silu.py": A, "bob.zip": zipped({"x/silu.py": B})})
     (tmp_path / "cyd.tgz").write_bytes(tarred({"silu.py": C}))
@@ -985,7 +996,7 @@ def test_hand_ins_whose_order_isnt_known_are_never_merged(tmp_path):
         ("nothing", "expected a folder of submissions, or an archive; found nothing"),
         ("empty", "expected submissions, found nothing"),
         ("notes.txt", r"expected a folder of submissions, or an archive \(zip or tar.gz\)"),
-        ("papers", r"expected submissions in a known layout; found 2 other files \(a.pdf, b.pdf\)"),
+        ("papers", r"or an archive per student, .*; found 2 other files \(a.pdf, b.pdf\)"),
     ],
 )
 def test_a_source_without_submissions_is_a_line(tmp_path, name, expected):

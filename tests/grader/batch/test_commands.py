@@ -33,6 +33,7 @@ from grader.evidence import (
 )
 from grader.grading.session import Step
 from grader.sandbox import confinement
+from grader.spec import load_all
 from grader.status import Status
 from tests.support import standin
 from tests.support.commandline import any_sandbox_will_do, call, one_line, work_on
@@ -136,6 +137,58 @@ def test_results_do_not_go_among_the_hand_ins(capsys, source):
     assert (ran.code, ran.out) == (2, "")
     assert "expected another folder than that of the submissions" in one_line(ran.err)
     assert not (source / "class.sqlite").exists()
+
+
+def test_results_are_a_folder(capsys, source):
+    ran = call(capsys, "batch", source, "--out", __file__)
+    assert (ran.code, ran.out) == (2, "")
+    assert "expected a folder, got a file" in one_line(ran.err)
+
+
+def test_a_class_in_which_nobody_has_a_wanted_file_may_be_of_another_course(
+    capsys, tmp_path, results
+):
+    (tmp_path / "class" / "ada").mkdir(parents=True)
+    (tmp_path / "class" / "ada" / "square.py").touch()
+    words = ("batch", tmp_path / "class", "--out", results, "--layout", "folders")
+    warning = "No hand-in has a file that an exercise names (other.py, silu.py)"
+    assert warning in call(capsys, *words).out
+    (tmp_path / "class" / "ada" / "silu.py").touch()
+    assert "No hand-in" not in call(capsys, *words).out
+
+
+def test_what_is_left_out_is_counted_where_it_is_too_much_to_list(capsys, source, results):
+    for number in range(13):
+        (source / f"student{number}_silu.py").touch()
+    ran = call(capsys, "batch", source, "--out", results)
+    assert ran.out.count("left out, neither a folder nor an archive") == 10
+    assert "\nand 3 more\n" in ran.out
+
+
+def test_a_hand_in_that_its_source_has_no_more_is_named(capsys, source, graded):
+    shutil.rmtree(source / "ada")
+    ran = call(capsys, "batch", source, "--out", graded)
+    assert ran.code == 0
+    assert "no longer in its source, so it doesn't count: ada\n" in ran.out
+    assert scores(graded) == {"bob": "3", "cyd": "0"}
+
+
+def test_results_of_another_courses_exercises_keep_their_gradebook(
+    capsys, source, graded, surroundings, monkeypatch, tmp_path
+):
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "gemm.yaml").write_text(f"oracle: silu\n{TWO}")
+    others = load_all(tmp_path / "others")
+    before = (graded / "gradebook.csv").read_bytes()
+    work_on(monkeypatch, lambda: others)
+    for words in (("batch", source, "--out", graded), ("rescore", graded, "--yes")):
+        ran = call(capsys, *words)
+        assert ran.code == 2
+        assert "expected the course that has silu, with which it was graded" in one_line(ran.err)
+        assert "got one with gemm" in one_line(ran.err)
+    assert (graded / "gradebook.csv").read_bytes() == before
+    work_on(monkeypatch, lambda: others | surroundings)
+    assert call(capsys, "batch", source, "--out", graded).code == 0
 
 
 def test_what_is_damaged_is_named_once(capsys, source, results):

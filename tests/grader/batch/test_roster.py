@@ -161,8 +161,8 @@ def test_what_is_not_utf8_is_read_as_latin1_and_said_so(tmp_path):
         ("id,name\n1,a,b\n", "roster.csv: row 2: expected 2 cells as in row 1, got 3"),
         ("id,name,name\n1,a,b\n", "roster.csv: row 1: expected each column once, got 'name' twice"),
         ('id,name\n1,"a\n', "roster.csv: line 2: can't be read as CSV"),
-        (b"id\0,name\n", "roster.csv: expected a CSV file, got one with zero bytes in it"),
-        (b"PK\x03\x04\x00\x00", "expected a CSV file, got one with zero bytes in it"),
+        (b"id\0,name\n", "roster.csv: expected a CSV file, got a file with zero bytes in it: save"),
+        (b"PK\x03\x04\x00\x00", "got a spreadsheet: save it as CSV in UTF-8"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line_with_its_row(tmp_path, text, line):

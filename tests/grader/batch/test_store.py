@@ -303,6 +303,12 @@ def test_a_file_that_is_not_there_is_not_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_empty_file_is_no_empty_class(tmp_path):
+    (tmp_path / NAME).touch()
+    with pytest.raises(Mistake, match="expected a class, got an empty file: put a backup"):
+        Store(tmp_path)
+
+
 def test_another_programs_file_is_refused(tmp_path):
     database = sqlite3.connect(tmp_path / NAME)
     database.execute("CREATE TABLE theirs (x)")

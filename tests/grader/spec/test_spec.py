@@ -357,6 +357,9 @@ MISTAKES = {
     "unknown key of an argument": (
         "space: host", "spcae: host", "5: arguments.steps.spcae", ["did you mean 'space'"],
     ),
+    "the beginning of a word": (
+        "role: output", "role: out", "6: arguments.out.role", ["did you mean 'output'?"],
+    ),
     "unknown key of a scalar": (
         "scalar: float,", "scalar: float, shape: [1],", "8: arguments.scale.shape",
         ["one of the keys name, scalar, values, follows, got 'shape'"],
