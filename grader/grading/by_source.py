@@ -155,9 +155,8 @@ def _in_cpp(context: Context) -> _EndlessLoop | None:
 
 
 _OF_LOCALS = re.compile(r"[\w\s+/%-]*[<>]=?[\w\s+/%-]*")  # of numbers: a list may change by a call
-_FROM_AFAR = re.compile(
-    r"\b(?:__shared__|__device__|volatile|static|global|nonlocal)\b([^;\n]*)|\[[&=]"
-)
+_FROM_AFAR = re.compile(r"\b(?:__shared__|__device__|volatile|static|global|nonlocal)\b([^;\n]*)")
+_CAPTURES = re.compile(r"\[[&=]")
 
 
 @lru_cache(maxsize=4)
@@ -174,7 +173,7 @@ def line_without_end(source: str, is_triton: bool) -> int:
     if loop is None or not _OF_LOCALS.fullmatch(loop.condition):
         return 0
     names = set(re.findall(r"[A-Za-z_]\w*", loop.condition))
-    for match in _FROM_AFAR.finditer(source) if names else ():
-        if match[1] is None or not names.isdisjoint(re.findall(r"\w+", match[1])):
-            return 0
+    from_afar = (re.findall(r"\w+", each) for each in _FROM_AFAR.findall(source))
+    if names and (_CAPTURES.search(source) or not names.isdisjoint(itertools.chain(*from_afar))):
+        return 0
     return loop.line

@@ -36,18 +36,20 @@ Handler = Callable[[Request, bytes], Any]  # the answer, as JSON can hold it
 
 
 def serve(requests: socket.socket, handlers: Mapping[Operation, Handler]) -> None:
-    """Answer requests until the grader closes the socket.
+    """Answer requests until the socket is closed, or is none any more: a submission may do that.
 
     A handler gets the request and its document. Its result is the answer, as JSON; a Refusal gives
     another code; any other exception is this process's own error and gives `bad_request`.
     """
+    with contextlib.suppress(OSError):
+        _serve(requests, handlers)
+
+
+def _serve(requests: socket.socket, handlers: Mapping[Operation, Handler]) -> None:
     requests.send(Reply(0, Code.ok).pack())  # ready
     text = b""
     while True:
-        try:
-            data, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES, 1)
-        except ConnectionError:
-            return
+        data, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES, 1)
         if not data:
             return
         document = _document(descriptors)

@@ -22,7 +22,6 @@ from grader.spec import SizeRule
 from grader.spec.task import Task
 from grader.status import Status
 from tests.support import warm_python, work
-from tests.support.time_limits import bounded
 
 ROOT = Path(__file__).resolve().parents[3]
 EXERCISES = spec.load_all()
@@ -347,7 +346,7 @@ def test_a_loop_never_ends_for_sure_where_only_its_own_variables_count(text, lin
 def test_many_names_and_many_words_about_variables_from_afar_take_no_time():
     names = " + ".join(f"a{number}" for number in range(600))
     text = f"while ({names} < 1) {{ x += 1; }}\n// {'static ' * 8000}"
-    with bounded():
+    with work.ending():
         assert by_source.line_without_end(text, is_triton=False) == 1
 
 

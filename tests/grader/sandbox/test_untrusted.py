@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grader.sandbox import untrusted
-from tests.support.time_limits import bounded
+from tests.support import work
 
 
 @pytest.mark.parametrize(
@@ -18,5 +18,5 @@ def test_the_places_that_a_process_names_are_read(text: str, places: list[int]) 
 
 @pytest.mark.parametrize("text", ["1" * 60 + "x", "1" * 60, "1," * 300, "1,,2"])
 def test_a_line_of_endless_digits_names_no_places(text: str) -> None:
-    with bounded():
+    with work.ending():
         assert untrusted.places_in_log(f"[grader] at {text}\n") == []
