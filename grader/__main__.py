@@ -80,7 +80,7 @@ def _expect_pool(gpus: Sequence[str]) -> None:
     from grader.gpu import locks
     from grader.grading import process_pool
 
-    with locks.seen(gpus[-1]) if gpus else contextlib.nullcontext():
+    with locks.inherited(gpus[-1]) if gpus else contextlib.nullcontext():
         process_pool.expect()
 
 

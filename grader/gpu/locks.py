@@ -88,7 +88,7 @@ def choose(text: str) -> list[str]:
 
 
 @contextmanager
-def seen(text: str) -> Iterator[None]:
+def inherited(text: str) -> Iterator[None]:
     """Inside, processes start that see only the GPUs that `text` names, if it is right."""
     before = os.environ.get(VISIBLE)
     os.environ[VISIBLE] = ",".join(_names(text))

@@ -188,7 +188,8 @@ def test_host_code_may_read_an_input_in_host_memory(sandbox: Sandbox, cubin: byt
     column = exercises["copy_first_column"]
     task = Task(column, column.variants["cuda"])
     with Session(oracle.ORACLES.parent, exercises) as session:
-        plans: Any = PlansOfALauncher(cubin, session.runners.planned(task).plans)
+        launcher: Any = session.runners.planned(task).plans
+        plans: Any = PlansOfALauncher(cubin, launcher)
         path = sandbox.hold(task.variant.file, b"")
         with GpuRunner(sandbox, task, path, plans) as runner:
             for rows, cols in ((32, 32), (5, 1), (1, 7)):
