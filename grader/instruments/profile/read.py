@@ -75,11 +75,11 @@ class Span:
     @property
     def parents(self) -> tuple[Span, ...]:
         """What was going on around it, the outermost first."""
-        found, above = [], self.parent
+        inner_first, above = [], self.parent
         while above:
-            found.append(above)
+            inner_first.append(above)
             above = above.parent
-        return tuple(reversed(found))
+        return tuple(reversed(inner_first))
 
 
 @dataclass(frozen=True)
