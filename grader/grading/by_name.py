@@ -170,7 +170,7 @@ def _launched_function(context: Context, launched: re.Match[str]) -> Cause | Non
 def _called_from_device(context: Context, called: re.Match[str]) -> Cause | None:
     """A function of the host that kernels need: nvcc refuses its call, or its own calls."""
     function = called["helper"] or called["host"]
-    is_launcher = re.search(rf'extern "C"[^;{{}}]*\b{function}\s*\(', context.source)
+    is_launcher = re.search(rf'extern "C"[^;{{}}]{{0,200}}\b{function}\s*\(', context.source)
     if is_launcher or len(re.findall(rf"\b{function}\s*\(", context.source)) < 2:
         return None  # nothing else calls it
     what = f"`{function}` is a function of the host, and kernels need it: `__device__` is missing"

@@ -23,6 +23,7 @@ from grader.grading.diagnosis import Cause
 from grader.status import Status
 
 MOST_CHARACTERS = 100_000  # of a source that is looked at
+_MOST_OF_A_LINE = 1000  # characters; patterns take the square of that
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ class Context:
 
     @property
     def line(self) -> str:
-        """The line of the failure, or ""."""
+        """The beginning of the failure's line, or ""."""
         number = self.result.line or 0
-        return self.lines[number - 1] if 1 <= number <= len(self.lines) else ""
+        return self.lines[number - 1][:_MOST_OF_A_LINE] if 1 <= number <= len(self.lines) else ""
 
     def marked(self, start: int, end: int) -> tuple[SourceLine, ...]:
         """The line of the failure with the place in it."""

@@ -17,6 +17,7 @@ from grader.grading.by_name import cause_of, general_cause_of
 from grader.grading.session import Session
 from grader.spec.task import Task
 from grader.status import Status
+from tests.support import work
 
 RACE = (
     "Data race: thread (0,0,0) of block (1,0,0) writes 4 bytes at offset 0 of out at a.cu:1, "
@@ -451,6 +452,22 @@ def test_a_mistake_is_named(status, what, source, language, words):
 @pytest.mark.parametrize(("status", "what", "source", "language"), NOT_NAMED)
 def test_what_only_looks_like_it_is_not_named(status, what, source, language):
     assert cause(status, what, source, language) is None
+
+
+CALLED = 'calling a __host__ function("f(int)") from a __global__ function("k")'
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "source"),
+    [
+        ("data_race", RACE.format("0", "fills with another value"), "a" * 90_000),
+        ("data_race", RACE.format("0", "reads"), "a" * 90_000),
+        ("compile_error", CALLED, "f(0) + f(1);" + ' extern "C"' * 8000),
+    ],
+)
+def test_a_contrived_source_takes_no_time(status: str, words: str, source: str) -> None:
+    with work.ending():
+        cause(status, words, source, "cuda")
 
 
 def test_a_huge_source_is_left_alone():
