@@ -191,7 +191,10 @@ def is_exchanged_launch(text: str) -> bool:
 
 
 def _of_both(name: str, reads: str, writes: str, hint: str, verb: _Verb = _does) -> dict[str, Kind]:
-    """A mistake of a read and of a write, with one piece of advice."""
+    """A mistake of a read and of a write, with one piece of advice.
+
+    In `name`, {0} stands for read or write, and {1} for reads or writes.
+    """
     return {
         name.format("read", "reads"): Kind("invalid_read", verb(reads), hint),
         name.format("write", "writes"): Kind("wrote_out_of_bounds", verb(writes), hint),

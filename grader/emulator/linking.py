@@ -87,7 +87,8 @@ class Linker:
             if names:
                 (self.folder / change).write_text("\n".join(names))
                 changes.append(f"--{change}-symbols={change}")
-        # The linker keeps one of the groups with a name: the library's functions would be lost.
+        # Of groups with one name the linker keeps the first: it would take the submission's copy of
+        # a template for the C++ library's, whose calls would then lead nowhere.
         done = self.run("objcopy", *changes, "--remove-section=.group", self.kernels, "kernels.o")
         if done.returncode:
             raise LinkError(done.stderr[-1000:])

@@ -222,7 +222,8 @@ class Runners:
         Raises SandboxError, BuildError or ToolchainError where one that should work doesn't.
         """
         if task.variant.language == "triton":
-            return [self.planned(task), *([self.on_gpu(task)] if self._has_gpu else [])]
+            planned = self.planned(task)
+            return [planned, self.on_gpu(task)] if self._has_gpu else [planned]
         return [
             self.planned(task) if backend == "emulator" else self.on_gpu(task)
             for backend in self.backends

@@ -23,7 +23,7 @@ from grader.grading.diagnosis import Cause
 from grader.status import Status
 
 MOST_CHARACTERS = 100_000  # of a source that is looked at
-_MOST_OF_A_LINE = 1000  # characters; patterns take the square of that
+_MOST_OF_A_LINE = 1000  # characters: some patterns take steps by their square
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Context:
 
 # --- loops -------------------------------------------------------------------------------------
 
-# Names that a loop changes. Patterns with no name in them read a text once, whatever its names are.
+# Names that a loop changes. A pattern for each name would read the text once for each.
 _CHANGES = re.compile(r"\b(\w+)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--|&)\s*(\w+)")
 _HALVES = re.compile(r"(\w+)\s*>=\s*0")
 

@@ -94,7 +94,7 @@ def end(find: FindProcesses) -> None:
         for process in alive:
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        with contextlib.suppress(OSError):  # Linux 6.15 has other errors for one just reaped
+        with contextlib.suppress(OSError):  # psutil doesn't expect newer kernels' errors
             psutil.wait_procs(alive, timeout=0.2)
 
 

@@ -26,10 +26,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", f"{MARK}: left out without --every-submission")
-
-
 def pytest_collection_finish() -> None:
     """Collect garbage seldom: what was imported and collected lives to the end."""
     gc.set_threshold(50_000, 20, 100)
