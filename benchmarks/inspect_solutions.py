@@ -11,6 +11,7 @@ compiled for it.
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 import subprocess
 import sys
@@ -127,10 +128,19 @@ def _of_findings(made: Inspected, results: Sequence[Finding]) -> Iterator[str]:
     for each in results:
         if each.place is None or each.kind not in (*_CALLS, *_MEMORY):
             continue
-        line = made.sources[each.place.file].splitlines()[each.place.line - 1]
+        lines = made.sources[each.place.file].splitlines()[each.place.line - 1 :]
         memory = "tl.store(" if " store" in each.text.partition(" of ")[0] else "tl.load("
-        if _CALLS.get(each.kind, memory) not in line:
-            yield f"{each.place}: {each.text!r} stands at {line.strip()!r}"
+        if _CALLS.get(each.kind, memory) not in "".join(_statement(lines)):
+            yield f"{each.place}: {each.text!r} stands at {lines[0].strip()!r}"
+
+
+def _statement(lines: Sequence[str]) -> Iterator[str]:
+    """The first line, with its body if it is a loop: Triton 3.6 places a pipelined dot there."""
+    yield lines[0]
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    if lines[0].lstrip().startswith("for "):
+        inside = (line for line in lines[1:] if line.strip())
+        yield from itertools.takewhile(lambda each: each[: indent + 1].isspace(), inside)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ class ProcessGroup:
 
     def command(self, argv: list[str]) -> list[str]:
         """`argv`, started inside the group: it enters before it runs, so nothing escapes."""
-        script = 'echo 0 > "$0" && exec "$@"'
+        script = 'echo 0 > "$0" && unset PWD && exec "$@"'  # the shell exports it
         return ["/bin/sh", "-c", script, str(self.entrance), *argv]
 
     @property

@@ -138,6 +138,12 @@ def test_a_program_is_in_the_group_before_it_runs(tmp_path):
     assert subprocess.run(line, capture_output=True, text=True).stdout == "0\n"
 
 
+def test_a_program_in_a_group_has_the_environment_that_it_is_given(tmp_path):
+    line = ProcessGroup(tmp_path).command(["env"])
+    done = subprocess.run(line, capture_output=True, text=True, env={"GIVEN": "1"})
+    assert done.stdout == "GIVEN=1\n"
+
+
 def test_a_program_does_not_start_outside_its_group(tmp_path):
     line = ProcessGroup(tmp_path / "gone").command(["echo", "started"])
     done = subprocess.run(line, capture_output=True, text=True)
