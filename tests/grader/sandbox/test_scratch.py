@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 from grader.sandbox import scratch
@@ -40,5 +43,42 @@ def test_a_folder_of_more_entries_than_are_counted_is_removed(tmp_path: Path, mo
     folder.mkdir()
     for index in range(100):
         (folder / str(index)).touch()
+    remove_tree(str(folder))
+    assert not folder.exists()
+
+
+def test_a_folder_that_is_exchanged_for_a_link_is_not_followed(tmp_path: Path, monkeypatch) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").touch()
+    outside.chmod(0o755)
+    (tmp_path / "scratch" / "inner").mkdir(parents=True)
+    rename = os.rename
+
+    def exchanging(*names: object, **folders: object) -> None:
+        rename(*names, **folders)
+        (moved,) = (tmp_path / "scratch").iterdir()
+        moved.rmdir()
+        moved.symlink_to(outside)
+
+    monkeypatch.setattr(os, "rename", exchanging)
+    remove_tree(str(tmp_path / "scratch"))
+    assert (outside / "kept").exists()
+    assert outside.stat().st_mode & 0o777 == 0o755
+
+
+def test_folders_without_permissions_are_removed_at_any_depth(tmp_path: Path) -> None:
+    code = """
+import os, sys
+os.mkdir(sys.argv[1])
+os.chdir(sys.argv[1])
+for _ in range(1500):
+    os.mkdir("x" * 100); os.chdir("x" * 100)
+open("file", "w").close()
+for _ in range(1500):
+    os.chdir(".."); os.chmod("x" * 100, 0)
+"""
+    folder = tmp_path / "scratch"
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
     remove_tree(str(folder))
     assert not folder.exists()
