@@ -40,6 +40,8 @@ ATTACKS = {
 }
 HONEST = ("ada", "zoe")  # graded before and after
 HARD = (Level.bubblewrap, Level.landlock)
+# Which limit is met first, of memory or of the number of processes, depends on the machine's speed.
+BY_SPEED = {"forks_without_end": (Status.out_of_memory, Status.crashed)}
 
 
 @dataclass
@@ -87,7 +89,7 @@ def test_an_attack_is_a_row_like_any_other_and_gains_nothing(graded: Graded, nam
     attack = next(each for each in attacks.load("triton") if each.name == name)
     [seen] = entry.counted.evidence.variants
     expected = attack.layers.get(Layer.sandbox)
-    assert seen.correctness is (expected or seen.correctness)
+    assert seen.correctness in BY_SPEED.get(name, (expected or seen.correctness,))
     assert seen.correctness not in (Status.grader_error, Status.not_measured)
     # What only reaches for more than is its own computes honestly beside that.
     if Layer.sandbox not in attack.layers or seen.correctness is not Status.passed:
