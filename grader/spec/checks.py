@@ -49,7 +49,6 @@ def sms_of(gpu: str) -> int:
 def across(exercise: Exercise) -> Iterator[Mistake]:
     """Every mistake that involves several fields."""
     yield from _size_mistakes(exercise)
-    yield from _launch_mistakes(exercise)
     for index, relation in enumerate(exercise.where):
         for side in (relation.left, relation.right):
             unknown = _unknown_names(side, exercise.numbers_names, "sizes")
@@ -99,38 +98,29 @@ def _tolerance_mistakes(
     exercise: Exercise, tolerance: Tolerance, path: tuple[str, ...]
 ) -> Iterator[Mistake]:
     """Mistakes in the names of outputs that have a tolerance of their own."""
-    outputs = [e.name for e in exercise.arguments if isinstance(e, Tensor) and e.is_output]
+    outputs = [each.name for each in exercise.tensors if each.is_output]
     for name in tolerance.outputs:
         if problem := choice_problem(outputs, name):
             yield Mistake((*path, "outputs", name), problem)
 
 
 def _size_mistakes(exercise: Exercise) -> Iterator[Mistake]:
-    wanted = exercise.sizes_names
-    for name, alternatives in exercise.sizes.items():
-        for index, rules in enumerate(alternatives):
-            if set(rules) != set(wanted):
-                yield Mistake(
-                    ("sizes", name, index),
-                    f"expected the sizes {', '.join(wanted)}, as in the first class, "
-                    f"got {', '.join(rules)}",
-                )
-
-
-def _launch_mistakes(exercise: Exercise) -> Iterator[Mistake]:
-    """Mistakes in the sizes at which launches must be possible."""
-    wanted = exercise.sizes_names
-    for name, cases in exercise.launches_at.items():
-        if name not in exercise.sizes:
-            known = ", ".join(exercise.sizes)
-            message = f"expected one of the size classes {known}, got {name!r}"
-            yield Mistake(("launches_at", name), message + hint(name, exercise.sizes))
-        for index, sizes in enumerate(cases):
-            if set(sizes) != set(wanted):
-                yield Mistake(
-                    ("launches_at", name, index),
-                    f"expected the sizes {', '.join(wanted)}, got {', '.join(sizes)}",
-                )
+    """Mistakes in the names of size classes and of their sizes, also of those for launches."""
+    names = exercise.sizes_names
+    blocks: tuple[tuple[str, Mapping[str, Sequence[Mapping[str, Any]]], str], ...] = (
+        ("sizes", exercise.sizes, ", as in the first class"),
+        ("launches_at", exercise.launches_at, ""),
+    )
+    for key, classes, where in blocks:
+        for name, alternatives in classes.items():
+            if name not in exercise.sizes:
+                known = ", ".join(exercise.sizes)
+                message = f"expected one of the size classes {known}, got {name!r}"
+                yield Mistake((key, name), message + hint(name, exercise.sizes))
+            for index, given in enumerate(alternatives):
+                if set(given) != set(names):
+                    expected = f"expected the sizes {', '.join(names)}{where}"
+                    yield Mistake((key, name, index), f"{expected}, got {', '.join(given)}")
 
 
 def _argument_mistakes(exercise: Exercise) -> Iterator[Mistake]:
@@ -148,7 +138,7 @@ def _argument_mistakes(exercise: Exercise) -> Iterator[Mistake]:
         elif argument.follows is not None:
             unknown = _unknown_names(argument.follows, exercise.numbers_names, "sizes")
             yield from below((*path, "follows"), unknown)
-    if not any(isinstance(each, Tensor) and each.is_output for each in exercise.arguments):
+    if not any(each.is_output for each in exercise.tensors):
         yield Mistake(("arguments",), "expected an argument with role: output or inout, got none")
 
 
@@ -244,8 +234,7 @@ def _variant_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]
 def _layout_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
     """A variant's layouts must leave each tensor one of its own."""
     wanted = variant.layout or ()
-    tensors = [each for each in exercise.arguments if isinstance(each, Tensor)]
-    for tensor in tensors if wanted else ():
+    for tensor in exercise.tensors if wanted else ():
         if not set(wanted) & set(tensor.layout):
             yield Mistake(
                 ("layout",),
@@ -253,7 +242,7 @@ def _layout_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
                 f"got {', '.join(wanted)}",
             )
             return
-    for tensor in tensors if variant.language == "cuda" else ():
+    for tensor in exercise.tensors if variant.language == "cuda" else ():
         kept = [each for each in tensor.layout if not wanted or each in wanted]
         if strided := [each for each in kept if each not in ("contiguous", "offset")]:
             yield Mistake(
@@ -266,12 +255,7 @@ def _layout_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
 
 def _float8_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:
     """Floats of 8 bits in CUDA C++, which the emulator doesn't have."""
-    dtypes = {
-        each.concrete_dtype(dtype)
-        for each in exercise.arguments
-        if isinstance(each, Tensor)
-        for dtype in variant.dtypes
-    }
+    dtypes = {each.concrete_dtype(d) for each in exercise.tensors for d in variant.dtypes}
     if variant.language == "cuda" and (floats := sorted(dtypes & {*FLOAT8})):
         yield Mistake(("dtypes",), f"expected {floats[0]} in Triton alone, got it in CUDA C++")
 
@@ -372,16 +356,11 @@ def _memory_mistakes(exercise: Exercise, variant: Variant, block: Memory) -> Ite
     in_case = _case_mistakes(exercise, variant, block.case, dtype_needed=len(variant.dtypes) > 1)
     yield from in_case
     case: Mapping[str, Any] = {} if in_case else block.case
-    tensors = [
-        each.name
-        for each in exercise.arguments
-        if isinstance(each, Tensor)
-        and each.is_input
-        and (variant.arguments is None or each.name in variant.arguments)
-    ]
+    inputs = [each.name for each in exercise.tensors if each.is_input]
+    inputs = [each for each in inputs if each in (variant.arguments or inputs)]
     for name in block.reads or {}:
-        if name not in tensors:
-            yield Mistake(("reads", name), choice_problem(tensors, name))
+        if problem := choice_problem(inputs, name):
+            yield Mistake(("reads", name), problem)
     yield from _uncounted_mistakes(variant, block)
     if block.growth is not None:
         yield from _growth_mistakes(exercise, block, block.growth, case)
@@ -526,12 +505,12 @@ def _case_shape_mistakes(exercise: Exercise, case: Mapping[str, Any]) -> Iterato
     for relation in exercise.where:
         if not drawn_sizes.meet([relation], sizes):
             yield Mistake(("case",), f"expected sizes with {relation}, as `where` has it")
-    for argument in exercise.arguments:
-        for dimension in argument.shape if isinstance(argument, Tensor) else ():
+    for tensor in exercise.tensors:
+        for dimension in tensor.shape:
             if not dimension.names <= set(sizes) or _drawn_extent_problem(exercise, dimension):
                 continue  # reported elsewhere
             if problem := _extent_problem(dimension, sizes):
-                yield Mistake(("case",), f"{problem} (a dimension of {argument.name})")
+                yield Mistake(("case",), f"{problem} (a dimension of {tensor.name})")
 
 
 def _problem(check: Callable[[], object]) -> str:

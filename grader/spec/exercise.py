@@ -251,6 +251,11 @@ class Exercise(_OfCourse):
         return {**self.variants, PREDICTIONS: answers}
 
     @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The arguments that are tensors."""
+        return tuple(each for each in self.arguments if isinstance(each, Tensor))
+
+    @property
     def sizes_names(self) -> tuple[str, ...]:
         """The names of the sizes, which are the same in every class."""
         first = next(iter(self.sizes.values()))
