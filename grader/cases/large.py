@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from grader.cases.case import Case, fixed_case
-from grader.spec import SizeRule, Tensor, drawn_sizes
+from grader.spec import SizeRule, drawn_sizes
 from grader.spec.formula import FormulaError
 from grader.spec.task import Task
 
@@ -31,7 +31,7 @@ _STEP = 64  # of sizes that are divisible by it in the graded case
 
 def is_plannable(task: Task) -> bool:
     """Whether planning costs no data: all tensors are on the device."""
-    return all(each.space == "device" for each in _tensors(task))
+    return all(each.space == "device" for each in (*task.inputs, *task.outputs))
 
 
 def graded_cases(task: Task, seed: int) -> list[Case]:
@@ -106,17 +106,14 @@ def _rules(task: Task, name: str) -> list[SizeRule]:
     return [each[name] for alternatives in classes for each in alternatives]
 
 
-def _tensors(task: Task) -> list[Tensor]:
-    return [each for each in task.signature if isinstance(each, Tensor)]
-
-
 def _most_elements(task: Task, case: Case) -> int:
     """The elements of the largest tensor; -1 where the spec allows no such sizes together."""
     sizes = dict(case.sizes)
     if not drawn_sizes.meet(task.exercise.where, sizes):
         return -1
     try:
-        return max(math.prod(each.concrete_shape(sizes)) for each in _tensors(task))
+        tensors = (*task.inputs, *task.outputs)
+        return max(math.prod(each.concrete_shape(sizes)) for each in tensors)
     except FormulaError:
         return -1
 

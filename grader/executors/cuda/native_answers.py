@@ -172,8 +172,7 @@ class NativeAnswers(Answers):
         return CaseResult(case, verdict, line, "", "worker", hint, marks=marks, picture=picture)
 
     def _is_output(self, name: str) -> bool:
-        outputs = (each for each in self.task.signature if isinstance(each, Tensor))
-        return any(each.is_output and each.name == name for each in outputs)
+        return name in {each.name for each in self.task.outputs}
 
     def _unsupported(self, case: Case, answer: Reply) -> CaseResult:
         fields = untrusted.fields(answer)
