@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import specs
+from tests.support import specs, work
 from tests.support.sampling import MARK
 from tests.support.sandboxes import *  # noqa: F403
 
@@ -16,6 +16,7 @@ from tests.support.sandboxes import *  # noqa: F403
 IN_ONE_SANDBOX = ("cli", "executors", "grading", "instruments", "staff", "timing")
 ABOUT_SANDBOXES = ("attacks", "source_rules")
 specs.read_once()
+work.examples_at_any_speed()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from grader.staff.calibration import corpus
 from tests.grader.grading.test_attacks import CORPUS, sample
@@ -34,3 +35,9 @@ def test_of_attacks_a_fifth_is_taken_and_some_of_each_status_and_layer():
         layer for e in CORPUS for layer in e.layers
     }
     assert len(CORPUS) / 5 <= len(taken) < len(CORPUS) / 2
+
+
+def test_examples_of_hypothesis_may_take_any_time():
+    assert settings().deadline is None
+    assert HealthCheck.too_slow in settings().suppress_health_check
+    assert HealthCheck.too_slow in settings(max_examples=5).suppress_health_check

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from hypothesis import HealthCheck, settings
+
 SECONDS = 30  # for what takes less than one, also on a machine with other work
 
 
@@ -45,3 +47,10 @@ def ending() -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+def examples_at_any_speed() -> None:
+    """Let hypothesis fail no test because an example was slow to draw or to run."""
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("any speed", deadline=None, suppress_health_check=slow)
+    settings.load_profile("any speed")
