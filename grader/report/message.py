@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -206,8 +206,9 @@ def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
 
     Two are alike with the same cause; or with the same status, line, pattern (however many cases it
     was tried on) and hint, and a `what` that differs in numbers and dtypes only. At one line the
-    pattern doesn't matter. Wrong elements without a cause count to the only cause there is; those
-    with neither a pattern nor a hint count to another failure of their status and line.
+    pattern doesn't matter. Wrong elements without a cause count to the only cause there is, unless
+    it names dtypes that aren't theirs; those with neither a pattern nor a hint count to another
+    failure of their status and line.
     """
     parts = list(parts)
     return _merged([part for part in parts if part.status.is_failure], parts)
@@ -355,21 +356,22 @@ def _of_dtypes(
     return replace(failure, pattern=ALWAYS.sub(f"Every {which} fails", failure.pattern))
 
 
-def _teller(kind: Kind, kinds: Iterable[Kind]) -> Kind:
+def _teller(kind: Kind, groups: Mapping[Kind, Sequence[tuple[PartEvidence, Failure]]]) -> Kind:
     """The kind of failure that explains most, of those that explain what this one does."""
     if kind.cause or kind.status not in (*_ABOUT_ELEMENTS, "timed_out"):
         return kind
-    kinds = list(kinds)
-    causes = [each for each in kinds if each.cause]
+    causes = [each for each in groups if each.cause]
     if len(causes) == 1 and not kind.where:
-        return causes[0]
+        named = set(_DTYPE.findall(causes[0].cause))
+        own, others = ({part.dtype for part, _ in groups[each]} for each in (causes[0], kind))
+        return kind if own <= named and not others <= named else causes[0]
     _, separates, _ = kind.worth
     if separates:
         return kind
     place = kind.status, kind.where
     same = [
         each
-        for each in kinds
+        for each in groups
         if (each.status, each.where) == place and kind.hint in ("", each.hint)
     ]
     return max(same, key=lambda each: each.worth)

@@ -230,7 +230,8 @@ def _measured(judged: Judged, lines: Sequence[LineCounters], file: str) -> str:
         }[rest[0]]
         grows = f"grows {amount} times" if (judged.measured or 0) > 1 else "doesn't grow"
         return f"with {GROWTH} times the size {subject} {grows}"
-    return f"every element of {rest[0]} is read {amount} times"
+    often = "once" if amount == "1" else f"{amount} times"
+    return f"every element of {rest[0]} is read {often}"
 
 
 def _wave(key: str, measured: float | None, amount: str) -> str:

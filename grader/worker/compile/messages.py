@@ -39,6 +39,11 @@ _ADVICE = (
         "{name} is a global variable, which a kernel can use only as a constant: write "
         "{name} = tl.constexpr(...) where it is defined, or pass it as an argument",
     ),
+    (  # the key that core.extern_elementwise doesn't find
+        re.compile(r"^\((?P<types>triton\.language\.\w+(?:, triton\.language\.\w+)*),?\)$"),
+        "this function of libdevice takes no ({types}): convert its arguments first, as in "
+        "x.to(tl.float32)",
+    ),
 )
 
 
@@ -123,9 +128,9 @@ def _reason(errors: Sequence[BaseException]) -> str:
 
 def _advice(reason: str) -> str:
     for pattern, advice in _ADVICE:
-        match = pattern.search(reason)
-        if match:
-            return advice.format(version=triton.__version__, **match.groupdict())
+        if match := pattern.search(reason):
+            words = advice.format(version=triton.__version__, **match.groupdict())
+            return words.replace("triton.language.", "tl.")
     return reason
 
 

@@ -324,6 +324,7 @@ def install() -> None:
     # Of a generator with the seed 0 and no draws: seed and offset.
     cuda.get_rng_state = lambda device=None: torch.zeros(16, dtype=torch.uint8, device="cpu")
     cuda.set_rng_state = _answer(None)
+    cuda._DeviceGuard = device
     cuda.current_stream = current_stream
     cuda.default_stream = lambda device=None: Stream(number=0)
     cuda.nvtx = types.SimpleNamespace(
@@ -333,5 +334,9 @@ def install() -> None:
     tensors: Any = torch.Tensor
     tensors.record_stream = record_stream
     library: Any = torch._C
+    # What torch.compile's programs use.
     library._cuda_getCurrentRawStream = lambda device=0: current_stream().number
+    library._dynamo.guards._empty_strided_cuda = lambda size, stride, dtype: torch.empty_strided(
+        size, stride, dtype=dtype, device="cuda"
+    )
     torch.version.cuda = torch.version.cuda or "12.8"

@@ -26,14 +26,21 @@ def _tanh(x: np.ndarray) -> np.ndarray:
     return rounded.view(np.float32)
 
 
+def _nearest_tf32(x: np.ndarray) -> np.ndarray:
+    """float32 rounded to 10 bits of mantissa, ties away from zero."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32) + np.uint32(0x1000)
+    return np.where(np.isfinite(x), (bits & np.uint32(0xFFFFE000)).view(np.float32), x)
+
+
 _FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "mov": np.asarray, "neg": np.negative, "abs": np.abs, "min": np.fmin, "max": np.fmax,
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
     "fma": lambda a, b, c: np.multiply(a, b, dtype=np.float64) + c,
     "ex2": np.exp2, "lg2": np.log2, "sin": np.sin, "cos": np.cos, "tanh": _tanh,
     "rcp": np.reciprocal, "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a),
+    "cvt.rna.tf32": _nearest_tf32,
 }  # fmt: skip
-_OPCODE = re.compile(r"(\w+)(?:\.(?:rn|approx|full))?(?:\.ftz)?\.[bf]32")
+_OPCODE = re.compile(r"(cvt\.rna\.tf32|\w+)(?:\.(?:rn|approx|full))?(?:\.ftz)?\.[bf]32")
 _REGISTERS = re.compile(r"\.reg\s*\.[bf]32\s+([\w, ]+)")
 _CONSTANT = re.compile(r"0[fF]([0-9a-fA-F]{8})")
 _OF_GRIDS = re.compile(r"griddepcontrol\.(?:wait|launch_dependents) ?;")
@@ -48,7 +55,8 @@ def _assembly(op: Op) -> Run:
     if _OF_GRIDS.fullmatch(text) and kinds == ["i32"]:
         nothing = np.zeros((1, *op.types[0].shape), np.int32)
         return defined(op, lambda _: nothing)
-    constraints = str(op.attributes.get("constraints")).replace(" ", "")
+    # A float32 lies in a register of 32 bits, whether the constraint is "f" or "r".
+    constraints = str(op.attributes.get("constraints")).replace(" ", "").replace("r", "f")
     given = constraints, op.attributes.get("packed_element"), set(kinds)
     if len(op.types) != 1 or given != (",".join(["=f", *"f" * (len(kinds) - 1)]), 1, {"f32"}):
         raise _lacking(text)

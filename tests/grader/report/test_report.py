@@ -413,6 +413,21 @@ def test_a_failure_that_explains_nothing_is_counted_to_one_of_its_status_that_do
     assert third.failure is parts[-1].failures[0]
 
 
+@pytest.mark.parametrize(
+    ("cause", "count"),
+    [
+        ("float32 inputs of `tl.dot` are rounded to TF32", 2),
+        ("`y.to(tl.float16)` rounds", 1),
+        ("`a` stands where `b` belongs", 1),
+    ],
+)
+def test_a_cause_explains_other_dtypes_but_where_it_names_its_own(cause, count):
+    parts = [make_part("float32", "ragged", cause=cause), make_part("float16", "ragged")]
+    merged = merge_failures(parts)
+    assert [each.failure.cause for each in merged] == [cause, ""][:count]
+    assert merged[0].places == (("ragged", "float32"), ("ragged", "float16"))[: 3 - count]
+
+
 def test_what_different_exceptions_say_is_told_for_each():
     parts = [
         make_part(dtype, "ragged", status=Status.crashed, what=what, pattern="", hint="")

@@ -499,6 +499,7 @@ def test_copies_are_told_in_words() -> None:
         memory_bounds.Judged(("scratch_stores",), 8704, 4096, False, False),
         memory_bounds.Judged(("scratch_stores",), 0, 0, False, True),
         memory_bounds.Judged(("reads", "weight"), 2.5, 1, False, False),
+        memory_bounds.Judged(("reads", "x"), 1, 0.5, False, False),
     ]
     assert [memory_bounds.missed(row, (), "t.cu") for row in rows] == [
         "1,024 copies between host and device, asked for: at most 4",
@@ -506,6 +507,7 @@ def test_copies_are_told_in_words() -> None:
         "kernels store 8,704 bytes beside the arguments, asked for: at most 4,096",
         "kernels store nothing beside the arguments, asked for: none",
         "every element of weight is read 2.5 times, asked for: at most 1",
+        "every element of x is read once, asked for: at most 0.5",
     ]
 
 

@@ -183,6 +183,8 @@ def test_a_files_name_can_t_end_a_text_of_the_compilers(planning, tmp_path, spec
         ("tl.exp(v.to(tl.int32))", "Expected dtype"),
         ("[a for a in v]", ""),
         ("tl.arange(0, 65)", "power of 2"),
+        ("tl.extra.cuda.libdevice.tanh(v.to(tl.float16))", "libdevice takes no (tl.float16): conv"),
+        ("tl.extra.cuda.libdevice.pow(2.0, v.to(tl.int16))", "takes no (tl.float32, tl.int16): "),
     ],
 )
 def test_a_mistake_is_explained_at_its_line(planning, tmp_path, expression, message):

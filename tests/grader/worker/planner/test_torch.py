@@ -444,6 +444,18 @@ def f(x, y):
     scratch(10)
     g(x, y)
 """,
+        """
+# As the programs that torch.compile writes.
+from torch._C import _cuda_getCurrentRawStream as get_raw_stream
+empty_strided_cuda = torch._C._dynamo.guards._empty_strided_cuda
+def f(x, y):
+    with torch.cuda._DeviceGuard(0):
+        torch.cuda.set_device(0)
+        buf0 = empty_strided_cuda((20, 5), (5, 1), torch.float16)
+        assert (buf0.device, buf0.stride(), buf0.dtype) == (x.device, (5, 1), torch.float16)
+        get_raw_stream(0)
+        copy[(1,)](x, y, 100, BLOCK=128)
+""",
     ],
 )
 def test_wrappers(planning, tmp_path, wrapper):

@@ -145,6 +145,25 @@ def test_inline_assembly_of_arithmetic_is_executed():
     assert launches.findings == []
 
 
+@triton.jit
+def _rounds_to_tf32(x, y, B: tl.constexpr):
+    v = tl.load(x + tl.arange(0, B))
+    a = tl.inline_asm_elementwise("cvt.rna.tf32.f32 $0, $1;", "=r, r", [v], tl.float32, True, 1)
+    tl.store(y + tl.arange(0, B), a)
+
+
+def test_inline_assembly_rounds_float32_in_any_register_to_tf32():
+    step = 2.0**-10  # between tf32's numbers from 1 to 2
+    largest = torch.finfo(torch.float32).max
+    x = torch.tensor([1 + step / 2, -1 - step / 2, 1 + step * 0.499, largest, torch.inf, torch.nan])
+    x = torch.cat([x, torch.tensor([torch.finfo(torch.float32).tiny, 0.0])])
+    y = torch.empty_like(x)
+    with launching():
+        _rounds_to_tf32[(1,)](x, y, B=8)
+    expected = [1 + step, -1 - step, 1, torch.inf, torch.inf, torch.nan, x[6].item(), 0]
+    torch.testing.assert_close(y, torch.tensor(expected), rtol=0, atol=0, equal_nan=True)
+
+
 def test_other_inline_assembly_is_named_as_not_modelled():
     with launching(), pytest.raises(NotModelled, match=r"inline assembly.*smid") as raised:
         _assembly[(1,)](torch.empty(4, dtype=torch.int32))
