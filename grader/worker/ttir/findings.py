@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_FINDINGS = 16
 MAX_KERNEL = 100  # characters of its name
 # Kinds of accesses that stay inside a buffer.
-_INSIDE = ("data_race", "store_conflict", "uninitialised_read")
+_INSIDE = ("data_race", "store_conflict", "uninitialised_read", "gathered_outside")
 
 
 class Findings:
