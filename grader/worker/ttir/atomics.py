@@ -100,7 +100,7 @@ class _Atomic:
         elements: Elements,
         parts: list[tuple[np.ndarray | None, np.ndarray]],
     ) -> None:
-        """Make the old values the operation's result. A mask leaves its other elements undefined."""
+        """Make the old values the operation's result; what a mask leaves out is undefined."""
         if not self.op.results:
             return
         shape = elements.shape

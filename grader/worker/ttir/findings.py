@@ -77,7 +77,7 @@ class Findings:
         }
 
     def report(self) -> list[dict[str, Any]]:
-        """All findings, as JSON. Raises NotModelled where there are none and races are undecided."""
+        """All findings, as JSON. Raises NotModelled if none are found and races are undecided."""
         if self.undecided and not self._kept:
             raise NotModelled(self.undecided)
         return list(self._kept.values())

@@ -63,8 +63,7 @@ _PRECISIONS: dict[str, Product] = {
 }
 
 
-# Products that a matrix instruction adds up at a time: it rounds a sum that is kept in half precision.
-_STEP = 16
+_STEP = 16  # products that a matrix instruction adds to a sum before it rounds the sum
 
 
 def _product_of(op: Op) -> tuple[Product, type]:
