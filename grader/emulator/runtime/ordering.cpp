@@ -16,6 +16,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "../include/warpgrade/device_api.h"
 #include "block_order.h"
 #include "scheduler.h"
 
@@ -150,7 +151,9 @@ std::uint16_t tick(std::uint32_t warp) {
 
 void set_epoch() {
     // Epoch 0 is before everything that the block's threads do.
-    std::uint64_t epoch = std::clamp(current_block.barrier_epoch, 1u, most_epochs);
+    if (current_block.barrier_epoch > most_epochs)
+        warpgrade_unsupported("more than 65,534 barriers in one block");
+    std::uint64_t epoch = std::max(current_block.barrier_epoch, 1u);
     race_now.epoch_floor = race_now.block_floor | epoch << stamp::epoch_shift;
 }
 
@@ -289,7 +292,6 @@ bool happens_before(std::uint64_t stamp, std::uint32_t lanes, const RaceAccess& 
     if (access.global ? settled_before<true>(stamp) : settled_before<false>(stamp)) return true;
     const Thread& thread = *access.thread;
     if (stamp >= race_now.block_floor) {
-        if (current_block.barrier_epoch > most_epochs) return true;  // out of epochs: accuse nobody
         bool own_warp = ((stamp ^ access.stamp) & stamp::thread_mask & ~stamp::lane_mask) == 0;
         if (own_warp) lanes = unordered_lanes(stamp, lanes, thread);
     }

@@ -33,6 +33,7 @@ _STATUS_OF = {
     "data_race": Status.data_race,
     "store_conflict": Status.data_race,
     "uninitialised_read": Status.uninitialised_read,
+    "gathered_outside": Status.uninitialised_read,
 }
 
 

@@ -48,6 +48,7 @@ _Kind = Literal[
     "data_race",
     "store_conflict",
     "uninitialised_read",
+    "gathered_outside",
     "device_assert",
     "false_assumption",
 ]
@@ -61,7 +62,7 @@ class Finding:
     The access was of `bytes` bytes, `offset` bytes behind the first one of the nearest memory: an
     `argument`, or what the entry `allocated` (bytes, line). Both are None where there is no
     address. A data race is one of two accesses: `access` by `program` at `line`, and `other_access`
-    by `other_program` at `other_line`. An uninitialised read reaches `other_line`.
+    by `other_program` at `other_line`. What an undefined element reaches is at `other_line`.
     """
 
     kind: _Kind
@@ -272,8 +273,13 @@ _SAYS = {
     ),
     "uninitialised_read": (
         "uses what a mask kept from being loaded",
-        "An element of tl.load that is masked off has no value where `other` gives none. Pass "
-        "`other=`, or keep the element out of what is computed and stored.",
+        "An element of tl.load that is masked off has no value where `other` gives none, nor has "
+        "one of an atomic. Pass `other=`, or keep the element out of what is computed and stored.",
+    ),
+    "gathered_outside": (
+        "uses what tl.gather took from outside its block",
+        "Each index has to be from 0 to the axis's length, exclusive. Select another value where "
+        "it isn't: such an element has no value on a GPU.",
     ),
     "store_conflict": (
         "stores different values of one block to the same",
@@ -286,7 +292,8 @@ _SAYS = {
     ),
 }
 
-_INSIDE = ("data_race", "store_conflict", "uninitialised_read")  # of what a kernel may access
+_UNDEFINED = ("uninitialised_read", "gathered_outside")
+_INSIDE = ("data_race", "store_conflict", *_UNDEFINED)  # of what a kernel may access
 _FAR = 1 << 30  # bytes, beyond which their number says nothing
 _DOES = {
     "load": "loads",
@@ -362,7 +369,7 @@ class _Words(NamedTuple):
         finding, verb = self.finding, _SAYS[self.finding.kind][0]
         if finding.kind == "data_race":
             return self._race()
-        if finding.kind == "uninitialised_read":
+        if finding.kind in _UNDEFINED:
             what = f"{verb}{self._at(finding.line)}: it reaches {self._reached()}"
         elif finding.kind in _ABOUT_NO_MEMORY:
             what = f"{verb}{self._at(finding.line)}"

@@ -15,7 +15,7 @@ from .errors import NotModelled
 from .floats import computed, from_bits, is_float, round_to, stored, to_bits, width_of
 from .ir import Op, Type
 from .places import Elements, Places
-from .poison import Poison, check, report
+from .poison import Poison, check, check_address, report
 from .registry import Run, control_flow
 from .state import Frame, State
 
@@ -85,24 +85,25 @@ class _Atomic:
 
     def located(
         self, state: State, addresses: np.ndarray, mask: np.ndarray | None
-    ) -> tuple[tuple[int, ...], list[Places]]:
-        """The shape of all updates, and where they go."""
+    ) -> tuple[Elements, list[Places]]:
+        """All updates, and where they go."""
         elements = Elements(state, self.op, self.kind, self.block.shape, addresses, mask)
         if elements.mask is not None:
             elements.mask = np.broadcast_to(elements.mask, elements.shape)
         parts = elements.places("atomic")
         elements.tell("atomic", parts)
-        return elements.shape, parts
+        return elements, parts
 
     def put_old(
         self,
         frame: Frame,
-        shape: tuple[int, ...],
+        elements: Elements,
         parts: list[tuple[np.ndarray | None, np.ndarray]],
     ) -> None:
-        """Make the old values the operation's result."""
+        """Make the old values the operation's result; what a mask leaves out is undefined."""
         if not self.op.results:
             return
+        shape = elements.shape
         result: np.ndarray = np.zeros(shape, computed(self.kind))
         for chosen, bits in parts:
             values = from_bits(bits, self.kind)
@@ -110,15 +111,16 @@ class _Atomic:
                 result = values.reshape(shape)
             else:
                 result[chosen] = values
-        frame.put(self.op.results, [(result, None)])
+        frame.put(self.op.results, [(result, elements.masked_off())])
 
-    def check(self, state: State, frame: Frame, value: int, mask: np.ndarray | None) -> None:
-        """Undefined addresses and values are findings."""
+    def check(self, state: State, frame: Frame, value: int, mask_slot: int | None) -> None:
+        """Undefined addresses, masks and values are findings."""
         if not frame.poison:
             return
-        check(state, frame, self.op.operands[0], self.op, mask)
+        check_address(state, frame, self.op, mask_slot)
         poison: Poison | None = frame.poison.get(value)
         if poison is not None:
+            mask = None if mask_slot is None else frame.values[mask_slot]
             addresses = frame.values[self.op.operands[0]]
             report(state, poison, self.op, mask, addresses, width_of(self.kind))
 
@@ -158,13 +160,13 @@ def _read_modify_write(op: Op) -> Run:
     def run(state: State, frame: Frame) -> Generator[None, None, None]:
         values = frame.values
         given = values[slots[2]] if len(slots) > 2 else None
-        atomic.check(state, frame, slots[1], given)
+        atomic.check(state, frame, slots[1], slots[2] if len(slots) > 2 else None)
         addresses, value = values[slots[0]], values[slots[1]]
-        shape, placed = atomic.located(state, addresses, given)
+        elements, placed = atomic.located(state, addresses, given)
         takes_turns = state.execution.interleaved
         before = [each.reading(stored(kind)).tobytes() for each in placed if takes_turns]
-        parts = [(each.chosen, update(each, value, shape)) for each in placed]
-        atomic.put_old(frame, shape, parts if op.used else [])
+        parts = [(each.chosen, update(each, value, elements.shape)) for each in placed]
+        atomic.put_old(frame, elements, parts if op.used else [])
         after = [each.reading(stored(kind)).tobytes() for each in placed if takes_turns]
         state.execution.changes += before != after or not takes_turns
         if before != after:
@@ -200,15 +202,16 @@ def _compare_and_swap(op: Op) -> Run:
         values = frame.values
         changes = state.execution.changes
         atomic.check(state, frame, new, None)
+        check(state, frame, expected, op)
         addresses = values[pointer]
-        shape, placed = atomic.located(state, addresses, None)
+        elements, placed = atomic.located(state, addresses, None)
         wanted, value = (to_bits(values[slot], kind) for slot in (expected, new))
         parts = []
         for each in placed:
-            old, swapped = update(each, wanted, value, shape)
+            old, swapped = update(each, wanted, value, elements.shape)
             state.execution.changes += swapped
             parts.append((each.chosen, old))
-        atomic.put_old(frame, shape, parts)
+        atomic.put_old(frame, elements, parts)
         if state.execution.interleaved and changes != state.execution.changes:
             yield
 

@@ -10,10 +10,11 @@ from .errors import NotModelled
 from .floats import from_bits, is_float, round_to, stored, to_bits, width_of
 from .ir import Op
 from .places import Elements
-from .poison import check
+from .poison import Poison, check
 from .rectangles import Tensor, rectangle, span
 from .registry import Run, operation
 from .state import Frame, State
+from .structure import full
 
 UNIT = 16  # bytes: the start and the rows of a descriptor's tensor are at multiples of it
 _REDUCE = {
@@ -32,6 +33,7 @@ def _make(op: Op) -> Run:
     zeros = op.attributes.get("padding", 1) in (1, "zero")
 
     def run(state: State, frame: Frame) -> None:
+        _check(state, frame, op.operands, op)
         base, *rest = (frame.values[slot] for slot in op.operands)
         shape, strides = tuple(rest[:rank]), tuple(rest[rank : 2 * rank])
         frame.put([out], [(Tensor(base, shape, strides, zeros=zeros), None)])
@@ -39,9 +41,10 @@ def _make(op: Op) -> Run:
     return run
 
 
-def _check(state: State, frame: Frame, op: Op) -> None:
+def _check(state: State, frame: Frame, slots: Sequence[int], op: Op) -> None:
+    """Undefined addresses, shapes, strides and indices are findings."""
     if frame.poison:
-        for slot in op.operands:
+        for slot in slots:
             check(state, frame, slot, op)
 
 
@@ -78,7 +81,7 @@ def _load(op: Op) -> Run:
     described, shape, out = op.operand_types[0], op.types[0].shape, op.results[0]
 
     def run(state: State, frame: Frame) -> None:
-        _check(state, frame, op)
+        _check(state, frame, op.operands, op)
         tensor, indices = _block(op, frame, op.operands)
         value = _read(state, op, tensor, indices)
         if shape != described.shape:
@@ -94,7 +97,7 @@ def _gather(op: Op) -> Run:
     columns, out = op.types[0].shape[-1], op.results[0]
 
     def run(state: State, frame: Frame) -> None:
-        _check(state, frame, op)
+        _check(state, frame, op.operands, op)
         tensor, rows, start = (frame.values[slot] for slot in op.operands)
         value = _read(state, op, tensor, [rows, span(start, columns)])
         frame.put([out], [(value, None)])
@@ -102,22 +105,32 @@ def _gather(op: Op) -> Run:
     return run
 
 
+def _given(
+    frame: Frame, op: Op, source: int, block: tuple[int, ...]
+) -> tuple[np.ndarray, Poison | None]:
+    """The value to store, in a block's shape, and its poison. Axes of length 1 may be left out."""
+    shape = op.operand_types[-1].shape
+
+    def fit(values: np.ndarray) -> np.ndarray:
+        return values if shape == block else full(values, shape).reshape(-1, *block)
+
+    poison = frame.poison.get(source)
+    return fit(frame.values[source]), poison and poison.moved(fit)
+
+
 def _write(
     state: State, frame: Frame, op: Op, tensor: Tensor, indices: list[np.ndarray], source: int
 ) -> None:
     elements = _elements(state, op, tensor, indices)
-    value, rank = frame.values[source], len(elements.block) + 1
-    if value.ndim != rank:
-        value = value.reshape(-1, *elements.block)
-    poison = frame.poison.get(source)
-    if poison is not None and poison.where.ndim == rank:
-        elements.undefined(poison)
+    value, poison = _given(frame, op, source, elements.block)
+    elements.undefined(poison)
     elements.write(to_bits(np.ascontiguousarray(value), elements.kind))
 
 
 @operation("tt.descriptor_store")
 def _store(op: Op) -> Run:
     def run(state: State, frame: Frame) -> None:
+        _check(state, frame, op.operands[:-1], op)
         tensor, indices = _block(op, frame, op.operands[:-1])
         _write(state, frame, op, tensor, indices, op.operands[-1])
 
@@ -134,6 +147,7 @@ def _block(op: Op, frame: Frame, slots: Sequence[int]) -> tuple[Tensor, list[np.
 @operation("tt.descriptor_scatter")
 def _scatter(op: Op) -> Run:
     def run(state: State, frame: Frame) -> None:
+        _check(state, frame, op.operands[:3], op)
         tensor, rows, start = (frame.values[slot] for slot in op.operands[:3])
         columns = op.operand_types[-1].shape[-1]
         _write(state, frame, op, tensor, [rows, span(start, columns)], op.operands[3])
@@ -156,15 +170,13 @@ def _reduce(op: Op) -> Run:
         memory[index] = to_bits(round_to(combine(old, value), kind), kind)
 
     def run(state: State, frame: Frame) -> None:
+        _check(state, frame, op.operands[:-1], op)
         tensor, indices = _block(op, frame, op.operands[:-1])
         elements = _elements(state, op, tensor, indices)
         shape, parts = elements.shape, elements.places("atomic")
         elements.tell("atomic", parts)
-        source = op.operands[-1]
-        value = frame.values[source]
-        if value.ndim != len(shape):
-            value = value.reshape(-1, *described.shape)
-        elements.undefined(frame.poison.get(source))
+        value, poison = _given(frame, op, op.operands[-1], described.shape)
+        elements.undefined(poison)
         value = np.broadcast_to(value, shape)
         state.execution.changes += 1
         for each in parts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .errors import NotModelled
 from .observer import Observer
 from .regions import Region, Regions
 
@@ -17,19 +18,20 @@ if TYPE_CHECKING:
 MAX_FINDINGS = 16
 MAX_KERNEL = 100  # characters of its name
 # Kinds of accesses that stay inside a buffer.
-_INSIDE = ("data_race", "store_conflict", "uninitialised_read")
+_INSIDE = ("data_race", "store_conflict", "uninitialised_read", "gathered_outside")
 
 
 class Findings:
     """The findings of one call of the entry.
 
-    `cut` says that there were more than fit.
+    `cut` says that there were more than fit, `undecided` why races can't be told from none.
     """
 
     def __init__(self, regions: Regions) -> None:
         self._regions = regions
         self._kept: dict[tuple[str, int, int], dict[str, Any]] = {}
         self.cut = False
+        self.undecided = ""
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -75,7 +77,9 @@ class Findings:
         }
 
     def report(self) -> list[dict[str, Any]]:
-        """All findings, as JSON."""
+        """All findings, as JSON. Raises NotModelled if none are found and races are undecided."""
+        if self.undecided and not self._kept:
+            raise NotModelled(self.undecided)
         return list(self._kept.values())
 
 

@@ -8,7 +8,7 @@ from . import block_pointers
 from .floats import computed, from_bits, stored
 from .ir import Op
 from .places import Elements, store
-from .poison import Poison, check, some
+from .poison import Poison, check_address
 from .registry import Run, operation
 from .state import Frame, State
 
@@ -21,7 +21,7 @@ def _load(op: Op) -> Run:
 
     def run(state: State, frame: Frame) -> None:
         if frame.poison:
-            _check_address(state, frame, op, slots[1] if len(slots) > 1 else None)
+            check_address(state, frame, op, slots[1] if len(slots) > 1 else None)
         mask = frame.values[slots[1]] if len(slots) > 1 else None
         other = None
         if len(slots) > 2:
@@ -30,15 +30,6 @@ def _load(op: Op) -> Run:
         frame.put([out], [(value, poison)])
 
     return run
-
-
-def _check_address(state: State, frame: Frame, op: Op, mask: int | None) -> None:
-    """Undefined addresses and masks are findings."""
-    active = None
-    if mask is not None:
-        check(state, frame, mask, op)
-        active = frame.values[mask]
-    check(state, frame, op.operands[0], op, active)
 
 
 def load(
@@ -68,27 +59,11 @@ def load(
         value = np.where(each.chosen, from_bits(each.reading(dtype), kind), value)
         covered = each.chosen if covered is None else covered | each.chosen
     if covered is None:
-        covered = np.zeros((1,) * len(shape), bool)
-        value = np.broadcast_to(fallback, np.broadcast_shapes(fallback.shape, covered.shape))
-    return value, _undefined(elements, covered, other)
-
-
-def _undefined(
-    elements: Elements, covered: np.ndarray, other: tuple[np.ndarray, Poison | None] | None
-) -> Poison | None:
-    """The undefined elements of a load: no memory was read, and there is no `other`.
-
-    An access outside of memory has a finding of its own and isn't reported twice.
-    """
-    if elements.mask is None:
-        return None
-    missing = ~covered & ~elements.mask
-    active = elements.state.active_as(len(elements.block))
-    if active is not None:
-        missing = missing & active
-    if other is None:
-        return some(missing, elements.op)
-    return other[1] and other[1].under(missing)
+        value = np.broadcast_to(fallback, np.broadcast_shapes(fallback.shape, (1,) * len(shape)))
+    undefined = elements.masked_off()
+    if undefined is not None and other is not None:
+        undefined = other[1] and other[1].under(undefined.where)
+    return value, undefined
 
 
 @operation("tt.store")
@@ -101,7 +76,7 @@ def _store(op: Op) -> Run:
     def run(state: State, frame: Frame) -> None:
         poison = None
         if frame.poison:
-            _check_address(state, frame, op, slots[2] if masked else None)
+            check_address(state, frame, op, slots[2] if masked else None)
             poison = frame.poison.get(slots[1])
         mask = frame.values[slots[2]] if masked else None
         store(state, op, frame.values[slots[0]], frame.values[slots[1]], mask, poison)

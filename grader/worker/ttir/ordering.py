@@ -95,7 +95,9 @@ class Ordering:
             rows.append([np.broadcast_to(part, chosen.shape)[chosen] for part in whole_row])
         whole = dict(zip(_COLUMNS, map(np.concatenate, zip(*rows, strict=True)), strict=True))
         if whole["address"].size > MAX_EVENTS:
-            raise Undecidable(f"more than {MAX_EVENTS} atomics order programs")
+            raise Undecidable(
+                f"a search for data races where more than {MAX_EVENTS:,} atomics order programs"
+            )
         return whole
 
 
@@ -189,4 +191,4 @@ class _Clocks:
     def _check_room(self) -> None:
         alive = len(self._of_program) + len(self._of_address) + 1
         if alive * self._columns > MAX_CELLS:
-            raise Undecidable(f"vector clocks of more than {MAX_CELLS} cells")
+            raise Undecidable(f"a search for data races by more than {MAX_CELLS:,} clocks")

@@ -88,8 +88,12 @@ class Atomics(Observer):
         self._forget()
 
     def access(self, access: Access) -> None:
-        """Check an access of a chunk's programs to a block each."""
-        if access.kind != "atomic":
+        """Check an access of a chunk's programs to a block each.
+
+        A volatile load of what kernels may write orders programs as an atomic load does.
+        """
+        volatile = access.may_race and access.op.attributes.get("isVolatile")
+        if access.kind != "atomic" and not volatile:
             return
         programs = access.programs
         if access.active is not None:

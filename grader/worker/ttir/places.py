@@ -11,7 +11,7 @@ from .floats import computed, from_bits, stored, to_bits, width_of
 from .ir import Op
 from .memory import Buffer, Zeros
 from .observer import Access
-from .poison import Poison, report
+from .poison import Poison, report, some
 from .state import State
 
 
@@ -144,6 +144,16 @@ class Elements:
         self.state.execution.find(
             kind, self.op, program, count=count, address=address, width=self.width
         )
+
+    def masked_off(self) -> Poison | None:
+        """What the mask keeps active programs from accessing: of a load or an atomic, undefined.
+
+        An access outside of memory has a finding of its own and isn't reported twice.
+        """
+        if self.mask is None:
+            return None
+        active = self.state.active_as(len(self.block))
+        return some(~self.mask if active is None else ~self.mask & active, self.op)
 
     def undefined(self, poison: Poison | None) -> None:
         """Undefined values that are stored there are findings."""

@@ -1,4 +1,6 @@
-"""Tracks undefined values: elements of a load that are masked off without `other`.
+"""Tracks undefined values: elements of a load that are masked off without `other`, and the like.
+
+Masked-off elements of an atomic's result are undefined too, and what tl.gather takes from outside.
 
 A value with such elements has a `Poison`: which elements, and the loads they come from. Operations
 pass it on. Values without any, which are nearly all, cost nothing.
@@ -147,6 +149,15 @@ def check(state: State, frame: Frame, slot: int, op: Op, mask: np.ndarray | None
         report(state, poison, op, mask)
 
 
+def check_address(state: State, frame: Frame, op: Op, mask: int | None) -> None:
+    """Undefined addresses, the first operand, and masks are findings."""
+    active = None
+    if mask is not None:
+        check(state, frame, mask, op)
+        active = frame.values[mask]
+    check(state, frame, op.operands[0], op, active)
+
+
 def report(
     state: State,
     poison: Poison,
@@ -171,10 +182,11 @@ def report(
         shape = np.broadcast_shapes(where.shape, addresses.shape)
         where, addresses = np.broadcast_to(where, shape), np.broadcast_to(addresses, shape)
     first = int(np.argmax(where.reshape(-1)))
+    origin = poison.origin_at(first, where.shape)
     row = first // (where.size // len(where))
     state.execution.find(
-        "uninitialised_read",
-        poison.origin_at(first, where.shape),
+        "gathered_outside" if origin.name == "tt.gather" else "uninitialised_read",
+        origin,
         int(state.linear[row]),
         count=int(np.count_nonzero(where)),
         address=0 if addresses is None else int(addresses.reshape(-1)[first]),

@@ -10,7 +10,7 @@ from .floats import from_bits, stored
 from .ir import Op
 from .loading import load
 from .places import Elements, store
-from .poison import check
+from .poison import check, check_address
 from .registry import Run, control_flow, operation
 from .state import Frame, State
 
@@ -24,8 +24,7 @@ def _load(op: Op) -> Run:
 
     def run(state: State, frame: Frame) -> None:
         if frame.poison:
-            for slot in op.operands:
-                check(state, frame, slot, op)
+            check_address(state, frame, op, rest[0] if rest else None)
         mask = frame.values[rest[0]] if rest else None
         frame.put([out], [load(state, op, frame.values[pointer], mask, None, way="atomic")])
 
@@ -37,6 +36,8 @@ def _store(op: Op) -> Run:
     pointer, source, *rest = op.operands
 
     def run(state: State, frame: Frame) -> Steps:
+        if frame.poison:
+            check_address(state, frame, op, rest[0] if rest else None)
         addresses, value = frame.values[pointer], frame.values[source]
         mask = frame.values[rest[0]] if rest else None
         store(state, op, addresses, value, mask, frame.poison.get(source), way="atomic")
@@ -62,6 +63,8 @@ def _poll(op: Op) -> Run:
         return same
 
     def run(state: State, frame: Frame) -> Steps:
+        for slot in op.operands if frame.poison else ():
+            check(state, frame, slot, op)
         turn = 0
         while True:
             elements = Elements(state, op, kind, block.shape, frame.values[pointer])

@@ -63,6 +63,9 @@ _PRECISIONS: dict[str, Product] = {
 }
 
 
+_STEP = 16  # products that a matrix instruction adds to a sum before it rounds the sum
+
+
 def _product_of(op: Op) -> tuple[Product, type]:
     """The function that multiplies two blocks, and its type."""
     kinds = {each.kind for each in op.operand_types[:2]}
@@ -87,19 +90,21 @@ def _dot(op: Op) -> Run:
     shape_a, shape_b = (each.shape for each in op.operand_types[:2])
     kind = op.types[0].kind
     wanted = computed(kind)
+    is_exact = kind in ("f32", "f64", "i32")
+    step = shape_a[-1] if is_exact else _STEP
 
     def run(state: State, frame: Frame) -> None:
         values = frame.values
         left: np.ndarray = full(values[a], shape_a).astype(dtype, copy=False)
         right: np.ndarray = full(values[b], shape_b).astype(dtype, copy=False)
-        result = product(left, right)
-        if wanted == np.int32:
-            result = result.astype(np.int64).astype(np.int32)
-        values[out] = (
-            result + values[c]
-            if kind in ("f32", "f64", "i32")
-            else (round_to(result + values[c], kind))
-        )
+        result = values[c]
+        for first in range(0, shape_a[-1], step):
+            part = slice(first, first + step)
+            more = product(left[..., part], right[..., part, :])
+            if wanted == np.int32:
+                more = more.astype(np.int64).astype(np.int32)
+            result = result + more if is_exact else round_to(result + more, kind)
+        values[out] = result
         if frame.poison:
             _poison(frame, op.operands[:3], out)
 

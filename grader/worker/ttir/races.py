@@ -56,6 +56,8 @@ class Races(Finder):
             stamps = self._ordering.stamps[lanes.programs]
             site = Site(access.op.line[1], access_of(access.op, access.kind))
             self._log.add(lanes, site, stamps, sync is not None)
+        else:
+            self._undecided(f"a search for data races in more than {MAX_RUNS:,} runs of addresses")
         if sync is not None:
             self._synchronise(lanes, sync)
 
@@ -68,9 +70,13 @@ class Races(Finder):
                 ordered = self._ordering.ordered(
                     (pairs.programs[0], pairs.stamps[0]), (pairs.programs[1], pairs.stamps[1])
                 )
-            except Undecidable:
+            except Undecidable as error:
+                self._undecided(str(error))
                 return
             self._report(pairs, np.flatnonzero(~ordered))
+
+    def _undecided(self, reason: str) -> None:
+        self._findings.undecided = self._findings.undecided or reason
 
     def _synchronise(self, lanes: Lanes, sync: Any) -> None:
         if lanes.active is None:

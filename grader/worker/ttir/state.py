@@ -39,10 +39,9 @@ class Finding:
     """An error of programs: `count` elements at one place, described by the first.
 
     `kind` is "out_of_bounds_read", "out_of_bounds_write", "misaligned",
-    "misaligned_tensor", "store_conflict", "uninitialised_read", "device_assert" or
-    "false_assumption". `offset` is the number of bytes
-    from the first byte of `buffer`, the nearest one. An uninitialised read at `line` is used at
-    `other_line`.
+    "misaligned_tensor", "store_conflict", "uninitialised_read", "gathered_outside",
+    "device_assert" or "false_assumption". `offset` is the number of bytes from the first byte of
+    `buffer`, the nearest one. An undefined element of `line` is used at `other_line`.
     """
 
     kind: str

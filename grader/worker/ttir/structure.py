@@ -11,7 +11,7 @@ import numpy as np
 from .errors import MalformedIR
 from .floats import computed, from_bits, is_float, round_to, stored
 from .ir import Op, Type
-from .poison import Poison, keep_pairs, reshaped, union
+from .poison import Poison, keep_pairs, reshaped, some, union
 from .registry import Run, operation
 from .state import Frame, State
 
@@ -272,12 +272,14 @@ def _gather(op: Op) -> Run:
 
     def run(state: State, frame: Frame) -> None:
         values, poison = frame.values, frame.poison
-        places = np.clip(values[index].astype(np.int64), 0, shape_of_source[axis - 1] - 1)
+        wanted = values[index].astype(np.int64)
+        places = np.clip(wanted, 0, shape_of_source[axis - 1] - 1)
         values[out] = gather(values[source], places)
-        if poison:
+        outside = some(places != wanted, op)
+        if poison or outside:
             undefined_source = poison.get(source)
             moved = undefined_source and undefined_source.moved(lambda where: gather(where, places))
-            frame.mark(out, union([moved, poison.get(index)]))
+            frame.mark(out, union([moved, poison.get(index), outside]))
 
     return run
 
@@ -301,11 +303,11 @@ def _histogram(op: Op) -> Run:
         counts = np.bincount(keys, minlength=rows * bins)
         frame.values[out] = counts.reshape(rows, bins).astype(dtype)
         if frame.poison:
-            undefined = frame.poison.get(source)
-            if undefined is not None:
-                undefined = undefined.under(
-                    np.ones(1, bool) if mask is None else frame.values[mask]
-                )
+            undefined, of_mask = frame.poison.get(source), None
+            if mask is not None:
+                undefined = undefined and undefined.under(frame.values[mask])
+                of_mask = frame.poison.get(mask)
+            undefined = union([undefined, of_mask])
             frame.mark(out, undefined and undefined.any_along(1, keepdims=True))
 
     return run

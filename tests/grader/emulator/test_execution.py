@@ -1196,6 +1196,20 @@ def test_a_local_array_larger_than_a_stack_is_not_modelled(emulate: Emulate) -> 
     assert emulate(go(kernel)).code is Code.not_modelled
 
 
+def test_more_barriers_than_the_search_for_races_can_tell_apart_are_not_modelled(
+    emulate: Emulate,
+) -> None:
+    more = """
+    __global__ void wait(float* out, int barriers) {
+        for (int i = 0; i < barriers; ++i) __syncthreads();
+        out[threadIdx.x] = 1.0f;
+    }"""
+    assert emulate(host("wait<<<1, 2>>>(output, 65534);", more)).code is Code.ok
+    ran = emulate(host("wait<<<1, 2>>>(output, 65535);", more))
+    assert ran.code is Code.not_modelled
+    assert ran.report["message"] == "more than 65,534 barriers in one block"
+
+
 @pytest.mark.parametrize("made", ["new int(7)", "static_cast<int*>(malloc(sizeof(int)))"])
 def test_the_heap_of_the_device_is_not_modelled(emulate: Emulate, made: str) -> None:
     ran = emulate(go(f"\n    int* volatile kept = {made};\n    *kept = t;\n    out[t] = *kept;"))

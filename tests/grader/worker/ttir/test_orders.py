@@ -101,6 +101,19 @@ def test_atomics_of_several_programs_are_told_with_their_line() -> None:
     assert 0 < seen["group_steps"] <= seen["steps"]
 
 
+@triton.jit
+def left_by_the_one_before(left, out):
+    pid = tl.program_id(0)
+    tl.atomic_add(left + pid, 1)
+    tl.store(out + pid, tl.load(left + pid - 1, mask=pid > 0, other=0, volatile=True))
+
+
+def test_a_volatile_load_of_what_sums_left_may_tell_the_order() -> None:
+    left, out = (torch.zeros(3, dtype=torch.int32) for _ in range(2))
+    (seen,) = told(left_by_the_one_before, (3,), left, out)
+    assert seen["line"] == left_by_the_one_before.starting_line_number + 4
+
+
 def test_nothing_is_told_of_one_program_or_of_sums_nobody_looks_at() -> None:
     out, counter = torch.zeros(3, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     assert told(order_of, (1,), out, counter) == []

@@ -39,10 +39,18 @@ def test_products(dtype):
     torch.testing.assert_close(out.double(), a.double() @ b.double() + 1, atol=1e-4, rtol=1e-5)
 
 
-def test_half_precision_results_are_rounded_once():
+def test_results_in_half_precision():
     a, b = torch.randn(2, 16, 32).half(), torch.randn(32, 16).half()
     out = _run(a, b, torch.float16)
     torch.testing.assert_close(out, (a.double() @ b.double() + 1).half(), atol=2e-3, rtol=1e-3)
+
+
+def test_a_sum_in_half_precision_is_rounded_on_the_way():
+    """The sum starts at 1, where 16 products are less than half a unit and 64 are a whole one."""
+    a = torch.full((2, 16, 64), 2.0**-8, dtype=torch.float16)
+    b = torch.full((64, 16), 2.0**-8, dtype=torch.float16)
+    assert (_run(a, b, torch.float16) == 1).all()
+    assert (_run(a, b, torch.float32) == 1 + 2.0**-10).all()
 
 
 def test_integers():

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grader.worker.ttir import overlaps
+from grader.worker.ttir import ordering, overlaps
+from grader.worker.ttir import races as races_module
+from grader.worker.ttir.errors import NotModelled
 from grader.worker.ttir.ordering import Ordering, Synchronisation
 from grader.worker.ttir.races import Races
 
@@ -250,6 +252,20 @@ def test_the_last_program_of_a_counter_may_read_what_all_wrote():
 def test_without_its_ordering_the_last_program_races(changed):
     [found] = races(last_program_reduces(**changed), 64)
     assert (found["line"], found["other_line"], found["count"]) == (3, 5, 63)
+
+
+def test_a_search_among_too_many_atomics_proves_nothing(monkeypatch):
+    monkeypatch.setattr(ordering, "MAX_EVENTS", 63)
+    with pytest.raises(NotModelled, match="more than 63 atomics order programs"):
+        races(last_program_reduces(), 64)
+
+
+def test_a_search_in_too_many_accesses_proves_nothing(monkeypatch):
+    monkeypatch.setattr(races_module, "MAX_RUNS", 1)
+    stores = access("store", 7, tiles(8, 128, 128), stored=np.arange(128))
+    loads = access("load", 8, tiles(8, 128, 128))
+    with pytest.raises(NotModelled, match="more than 1 runs"):
+        races([stores, loads], 8)
 
 
 def locked(acquire=True, release=True, programs: int = 16):
