@@ -46,6 +46,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -61,6 +62,7 @@ MAX_FILE_BYTES = 256 << 20
 _IDLE_MILLISECONDS = 5  # without a message, before a step of idle work
 _REAP_MILLISECONDS = 100  # between searches for orphans that have ended
 _MOST_REAPED = 4096  # at a time: some submissions start processes without end
+_FORK_TRIES = 20  # while a submission's processes leave no room for another one
 MAX_PROCESSES = 256  # and threads, of one submission
 
 # What torch.compile imports at its first compilation, which each worker would import for itself.
@@ -181,7 +183,7 @@ def _spawn(
         builder.prepare()  # before the fork, so that only the first build imports it
     if message.get("role") == "planner":
         _remove_folders_of_ended(children)
-    pid = os.fork()
+    pid = _forked(lambda: _reap(control, children, poller))
     if pid == 0:
         status = 1
         try:
@@ -202,6 +204,16 @@ def _spawn(
     poller.register(pidfd, select.POLLIN)
     _send(control, {"id": message["id"], "pid": pid})
     return True
+
+
+def _forked(reap: Callable[[], object]) -> int:
+    """Fork. Until they are reaped, processes that have ended count to a control group's most."""
+    for _ in range(_FORK_TRIES):
+        with contextlib.suppress(BlockingIOError):
+            return os.fork()
+        reap()
+        time.sleep(_REAP_MILLISECONDS / 1000)
+    return os.fork()
 
 
 def _remove_folders_of_ended(children: Children) -> None:

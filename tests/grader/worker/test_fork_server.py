@@ -1,4 +1,4 @@
-"""The fork server empties a submission's folder, and nothing else."""
+"""The fork server empties a submission's folder and nothing else, and waits for room to fork."""
 
 from __future__ import annotations
 
@@ -39,3 +39,28 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
     monkeypatch.setattr(os, "rename", exchanged)
     assert not fork_server._is_emptied(str(scratch))
     assert (outside / "file").read_text() == "kept"
+
+
+def test_a_fork_waits_until_processes_that_have_ended_are_reaped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    zombies = [1, 2, 3]
+
+    def fork() -> int:
+        if zombies:
+            raise BlockingIOError
+        return 17
+
+    monkeypatch.setattr(os, "fork", fork)
+    monkeypatch.setattr(fork_server, "_REAP_MILLISECONDS", 1)
+    assert fork_server._forked(zombies.pop) == 17
+
+
+def test_a_fork_for_which_there_is_never_room_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fork() -> int:
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "fork", fork)
+    monkeypatch.setattr(fork_server, "_REAP_MILLISECONDS", 0)
+    with pytest.raises(BlockingIOError):
+        fork_server._forked(lambda: None)
