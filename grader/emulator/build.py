@@ -34,11 +34,10 @@ from .elf import Elf
 from .glue import Entry
 from .linking import Linker, LinkError
 from .sites import Site
-from .toolchain import ENVIRONMENT, PROGRAMS, STUDENT_FLAGS, Toolchain
+from .toolchain import COMPILE_SECONDS, ENVIRONMENT, PROGRAMS, STUDENT_FLAGS, Toolchain
 
 __all__ = ["Build", "Entry", "Problem", "Site", "build"]
 
-COMPILE_SECONDS = 60.0
 MOST_ROUNDS = 5  # of leaving out what g++ finds lacking
 MOST_REPORTED = 60  # errors of g++, of which compiler_output.py keeps fewer
 _TEMPLATE = re.compile(r"void (?:\w+::)*(\w+)<")  # a kernel's, as c++filt writes it

@@ -32,7 +32,7 @@ NATIVE = HERE.parent / "worker" / "native"
 _OWN = (Path(__file__), Path(joining.__file__))
 LEAST_GCC = 10
 KEPT_ENTRIES = 4  # of the cache: older ones are removed when a new one is built
-COMPILE_SECONDS = 300.0
+COMPILE_SECONDS = 300.0  # by the clock; a sandbox bounds a submission's by processor time
 ABANDONED_SECONDS = 3600.0
 _PROGRAMS = ("as", "ld", "objcopy", "addr2line")
 # Of the compiler's programs: English messages; and memory in large pieces and pages, since a link
