@@ -55,8 +55,8 @@ def test_a_folder_that_is_exchanged_for_a_link_is_not_followed(tmp_path: Path, m
     (tmp_path / "scratch" / "inner").mkdir(parents=True)
     rename = os.rename
 
-    def exchanging(*names: object, **folders: object) -> None:
-        rename(*names, **folders)
+    def exchanging(source: str, target: str, **folders: int) -> None:
+        rename(source, target, **folders)
         (moved,) = (tmp_path / "scratch").iterdir()
         moved.rmdir()
         moved.symlink_to(outside)
