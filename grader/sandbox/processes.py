@@ -134,19 +134,23 @@ class Usage:
         self._before: dict[int, float] = {}  # CPU seconds of processes older than the request
 
     def now(self) -> tuple[float, int, int]:
-        """CPU seconds since the request was sent; current resident bytes and processes."""
+        """CPU seconds since the request was sent; current resident bytes and processes.
+
+        A process that has ended, and that nobody has reaped yet, has no memory and isn't counted.
+        """
         if self._pid not in self._before:
             # CPU time of children that it waited for before the first check counts as older.
             since = _clock_of(self._pid) - self._clock_before
             self._before[self._pid] = _cpu_and_start(self._pid)[0] - since
-        cpu, memory = 0.0, 0
+        cpu, memory, alive = 0.0, 0, 0
         pids = [self._pid, *(each.pid for each in self._others())]
         for pid in pids:
             used, start = _cpu_and_start(pid)
             # An older process that was unknown when the request was sent counts from now on.
             cpu += used - self._before.setdefault(pid, used if start < self._began else 0.0)
-            memory += _resident_bytes(pid)
-        return cpu, memory, len(pids)
+            resident = _resident_bytes(pid)
+            memory, alive = memory + resident, alive + bool(resident)
+        return cpu, memory, alive
 
 
 def _clock_of(pid: int) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import re
 import stat
 import struct
@@ -838,6 +839,15 @@ def test_too_many_processes_end_a_worker(start, monkeypatch) -> None:
     """)
     death = call(worker)
     assert death.cause is Cause.too_many_processes
+
+
+def test_processes_that_have_ended_are_not_too_many() -> None:
+    with contextlib.ExitStack() as opened:
+        ended = [opened.enter_context(subprocess.Popen(["true"])) for _ in range(3)]
+        found = [psutil.Process(each.pid) for each in ended]
+        assert wait_for(lambda: not any(map(processes.is_alive, found)))
+        usage = processes.Usage(os.getpid(), lambda: found)
+        assert usage.now()[2] == 1
 
 
 def test_a_full_scratch_folder_ends_a_worker(start, monkeypatch) -> None:
