@@ -19,6 +19,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import triton
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
@@ -130,12 +132,14 @@ def _of_findings(made: Inspected, results: Sequence[Finding]) -> Iterator[str]:
             continue
         lines = made.sources[each.place.file].splitlines()[each.place.line - 1 :]
         memory = "tl.store(" if " store" in each.text.partition(" of ")[0] else "tl.load("
-        if _CALLS.get(each.kind, memory) not in "".join(_statement(lines)):
+        in_loop = each.kind in _CALLS and triton.__version__.startswith("3.6.")
+        about = "".join(_with_body(lines)) if in_loop else lines[0]
+        if _CALLS.get(each.kind, memory) not in about:
             yield f"{each.place}: {each.text!r} stands at {lines[0].strip()!r}"
 
 
-def _statement(lines: Sequence[str]) -> Iterator[str]:
-    """The first line, with its body if it is a loop: Triton 3.6 places a pipelined dot there."""
+def _with_body(lines: Sequence[str]) -> Iterator[str]:
+    """The first line and, of a loop, its body: Triton 3.6 places a pipelined dot at its loop."""
     yield lines[0]
     indent = len(lines[0]) - len(lines[0].lstrip())
     if lines[0].lstrip().startswith("for "):

@@ -11,7 +11,7 @@ import pytest
 
 from grader import spec
 from grader.cases import Space, fixed_case
-from grader.emulator import toolchain
+from grader.emulator import build, toolchain
 from grader.evidence import PartEvidence
 from grader.executors.cuda import cuda_build
 from grader.grading.check import check_case, check_memory, check_part
@@ -434,3 +434,9 @@ def test_a_full_disk_is_no_failure_of_the_grader(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(toolchain, "prepare", full)
     with pytest.raises(Mistake, match=r"warpgrade can't be written: is the disk full\?"):
         cuda_build.prepare.__wrapped__()
+
+
+def test_processor_time_bounds_a_compilation_before_the_compilers_clock_does() -> None:
+    """Beside other work a compiler takes longer by the clock, which is no submission's fault."""
+    by_the_clock = vars(build)["COMPILE_SECONDS"]
+    assert by_the_clock > cuda_build.COMPILE_LIMITS.wall_seconds
