@@ -207,7 +207,10 @@ def _spawn(
 
 
 def _forked(reap: Callable[[], object]) -> int:
-    """Fork. Until they are reaped, processes that have ended count to a control group's most."""
+    """Fork as os.fork does, and wait while a control group has no room for another process.
+
+    Processes that have ended take room there until they are reaped.
+    """
     for _ in range(_FORK_TRIES):
         with contextlib.suppress(BlockingIOError):
             return os.fork()

@@ -1,7 +1,6 @@
-"""Tracks undefined values: elements of a load that are masked off without `other`, and the like.
+"""Tracks undefined values: masked-off elements of loads and atomics, and others.
 
-Masked-off elements of an atomic's result are undefined too, and what tl.gather takes from outside.
-
+A load's have no value without `other`. What tl.gather takes from outside its block has none either.
 A value with such elements has a `Poison`: which elements, and the loads they come from. Operations
 pass it on. Values without any, which are nearly all, cost nothing.
 """
