@@ -39,10 +39,14 @@ def test_products(dtype):
     torch.testing.assert_close(out.double(), a.double() @ b.double() + 1, atol=1e-4, rtol=1e-5)
 
 
-def test_results_in_half_precision():
-    a, b = torch.randn(2, 16, 32).half(), torch.randn(32, 16).half()
+def test_results_in_half_precision_are_rounded_after_each_16_products():
+    drawn = torch.Generator().manual_seed(1)
+    a, b = (torch.randn(*shape, generator=drawn).half() for shape in ((2, 16, 32), (32, 16)))
     out = _run(a, b, torch.float16)
-    torch.testing.assert_close(out, (a.double() @ b.double() + 1).half(), atol=2e-3, rtol=1e-3)
+    half = (a[..., :16].double() @ b[:16].double() + 1).half()
+    expected = (half.double() + a[..., 16:].double() @ b[16:].double()).half()
+    torch.testing.assert_close(out, expected, atol=2e-3, rtol=1e-3)
+    assert (out == expected).double().mean() > 0.99
 
 
 def test_a_sum_in_half_precision_is_rounded_on_the_way():
