@@ -19,6 +19,9 @@ from grader.spec.task import Task
 from grader.status import Status
 
 NOTHING = "nothing launched"  # the pattern of a plan that does nothing for the outputs
+# Statuses of host code that raises, ends, or needs a tensor's values. What else keeps it from a
+# plan may be a limit of planning: memory, or time.
+OF_HOST_CODE = (Status.crashed, Status.policy_violation)
 
 
 class LargeSizes(contextlib.AbstractContextManager["LargeSizes"], abc.ABC):
@@ -32,7 +35,10 @@ class LargeSizes(contextlib.AbstractContextManager["LargeSizes"], abc.ABC):
         self._end_worker()
 
     def refused(self, case: Case) -> CaseResult | None:
-        """The launch of a case that CUDA refuses, or that nothing is launched; None for neither."""
+        """Why host code gives no plan of a case, or a launch that CUDA refuses; None for neither.
+
+        A plan that launches nothing is refused, too.
+        """
         made = self._working(case)
         return made if isinstance(made, CaseResult) else None
 
@@ -70,7 +76,7 @@ class LargeSizes(contextlib.AbstractContextManager["LargeSizes"], abc.ABC):
 
     @abc.abstractmethod
     def _plan(self, case: Case) -> Plan | CaseResult | None:
-        """The plan of a case; the refusal of a launch; None where planning fails otherwise."""
+        """The plan of a case, or why there is none; None where a limit of planning may be why."""
 
     @abc.abstractmethod
     def _sampled(self, case: Case, made: Plan) -> CaseResult | None:

@@ -1,7 +1,7 @@
 """Large sizes of a task: planned, held to the GPU's limits, and never run as a whole.
 
     sizes that a spec names     a launch that CUDA refuses there is a failure of the size class, and
-                                so is a call that launches nothing
+                                so is host code that raises, or that launches nothing
     the sizes of cases/large.py     what is wrong there is told, and costs no points
 
 Planning costs no data. Where a tensor has more than 2^31 elements, a few blocks or programs run on
@@ -19,7 +19,7 @@ from functools import partial
 from grader.cases import Case, Space, large
 from grader.evidence import Failure, PartEvidence
 from grader.executors.cuda import cuda_build
-from grader.executors.large_sizes import NOTHING
+from grader.executors.large_sizes import NOTHING, OF_HOST_CODE
 from grader.executors.runner import CaseResult
 from grader.grading import by_name
 from grader.grading.search import failure_of, reproduce_line
@@ -33,7 +33,7 @@ _Probe = Callable[[Case], CaseResult | None]
 
 
 def with_launches(session: Session, task: Task, part: PartEvidence) -> PartEvidence:
-    """A part that passed, failed if a launch is refused, or missing, at a size of the spec's."""
+    """A part that passed, failed if a call has no plan, or a refused one, at a size of the spec."""
     cases = large.named_cases(task, part.dtype, part.size_class, session.seed)
     if part.status is not Status.passed or not cases or not _can_plan(task):
         return part
@@ -86,8 +86,8 @@ def _distinct(probes: Sequence[tuple[_Probe, Sequence[Case]]]) -> Iterator[CaseR
 
 def _of_launch(result: CaseResult) -> bool:
     """Whether it is about launches as such, which planning shows."""
-    is_refused = result.status in (Status.launch_error, Status.compile_error)
-    return is_refused or result.verdict.pattern == NOTHING
+    refusals = (Status.launch_error, Status.compile_error, *OF_HOST_CODE)
+    return result.status in refusals or result.verdict.pattern == NOTHING
 
 
 def _failure(session: Session, task: Task, source: str, result: CaseResult) -> Failure:

@@ -14,7 +14,7 @@ from grader.executors.cuda.native_answers import read_report
 from grader.executors.cuda.native_planner import NativePlanner
 from grader.executors.encoding import NotExecutable
 from grader.executors.executor import Manner
-from grader.executors.large_sizes import LargeSizes
+from grader.executors.large_sizes import OF_HOST_CODE, LargeSizes
 from grader.executors.planning import blank_arguments
 from grader.executors.runner import CaseResult
 from grader.plan import Buffer, Launch, Plan
@@ -41,7 +41,8 @@ class CudaLargeSizes(LargeSizes):
     def _plan(self, case: Case) -> Plan | CaseResult | None:
         made = self._plans.planned(case, blank_arguments(self._plans.answers.task, case))
         if isinstance(made, CaseResult):
-            return made if made.status is Status.launch_error and self._found_launch() else None
+            is_refused = made.status is Status.launch_error and self._found_launch()
+            return made if is_refused or made.status in OF_HOST_CODE else None
         return unanswered(case, made) or made
 
     def _found_launch(self) -> bool:

@@ -14,7 +14,7 @@ from grader.emulator.report import ReportError
 from grader.executors import program_orders
 from grader.executors.compile.frontend import Kernel
 from grader.executors.compile.kernels import Kernels
-from grader.executors.large_sizes import LargeSizes
+from grader.executors.large_sizes import OF_HOST_CODE, LargeSizes
 from grader.executors.planning import blank_arguments, launched
 from grader.executors.runner import CaseResult
 from grader.executors.triton import configurations, triton_metrics, triton_report
@@ -60,7 +60,8 @@ class TritonLargeSizes(LargeSizes):
     def _plan(self, case: Case) -> Plan | CaseResult | None:
         made = self._plans.plan_of(case, blank_arguments(self._plans.answers.task, case))
         if isinstance(made, CaseResult):
-            return made if made.verdict.pattern == GRID else None
+            is_refused = made.verdict.pattern == GRID or made.status in OF_HOST_CODE
+            return made if is_refused else None
         return made
 
     def _sampled(self, case: Case, made: Plan) -> CaseResult | None:

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from grader.cases import Case
+from grader.cases.compare import Verdict
+from grader.executors.cuda.large_sizes import CudaLargeSizes
 from grader.executors.large_sizes import LargeSizes
 from grader.executors.runner import CaseResult
 from grader.executors.triton.large_sizes import TritonLargeSizes
@@ -89,3 +91,33 @@ def test_arithmetic_that_wraps_is_told_with_where_to_convert(wraps_at: int) -> N
     result = sizes._explained(CASE, b"")
     assert result is not None
     assert ("Convert a factor to int64 before it is multiplied" in result.hint) == bool(wraps_at)
+
+
+@pytest.mark.parametrize("language", ["triton", "cuda"])
+@pytest.mark.parametrize(
+    ("status", "is_told"),
+    [
+        (Status.crashed, True),
+        (Status.policy_violation, True),
+        (Status.timed_out, False),
+        (Status.out_of_memory, False),
+        (Status.not_measured, False),
+    ],
+)
+def test_host_code_that_gives_no_plan_is_told_unless_a_limit_may_be_why(
+    language: str, status: Status, is_told: bool
+) -> None:
+    made = CaseResult(CASE, Verdict(status, "no plan"))
+    answers = SimpleNamespace(task=Task(SILU, SILU.variants[language]))
+    plans = SimpleNamespace(
+        answers=answers,
+        planned_report=None,
+        plan_of=lambda *_: made,
+        planned=lambda *_: made,
+    )
+    sizes: LargeSizes = (
+        TritonLargeSizes(plans, None, None)  # type: ignore[arg-type]
+        if language == "triton"
+        else CudaLargeSizes(plans)  # type: ignore[arg-type]
+    )
+    assert sizes.refused(CASE) == (made if is_told else None)
