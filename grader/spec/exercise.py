@@ -198,7 +198,8 @@ class Exercise(_OfCourse):
     may use them as it does sizes. `oracle` names the function of reference/oracles.py that computes
     the right result. `launches_at` maps size classes to sizes at which the entry's launches must be
     possible, too: they are planned, no kernel runs, and a launch beyond the GPU's limits, or none,
-    or host code that raises, is a failure of the class. `predictions` are questions that a student answers in answers.yaml.
+    or host code that raises, is a failure of the class. `predictions` are questions that a student
+    answers in answers.yaml.
     """
 
     name: Label
