@@ -40,7 +40,7 @@ class Status(str, Enum):
     wrong_memory_space = "wrong_memory_space", "host pointer used on the device, or the reverse"
     barrier_error = "barrier_error", "threads missing at a barrier or warp function"
     data_race = "data_race", "data race"
-    uninitialised_read = "uninitialised_read", "read memory nothing had written"
+    uninitialised_read = "uninitialised_read", "used an undefined value"
     nondeterministic = "nondeterministic", "different answers to the same question"
     not_written = "not_written", "left output unwritten"
     wrong_shape_or_dtype = "wrong_shape_or_dtype", "wrong shape or dtype"

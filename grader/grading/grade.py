@@ -11,7 +11,7 @@ from typing import Any
 
 from grader.cases import gpu_memory
 from grader.evidence import Evidence, VariantEvidence
-from grader.grading import plan_files, predictions
+from grader.grading import plan_files, predictions, submitted
 from grader.grading.check import LEAST_ON_A_GPU, check
 from grader.grading.measure import measure
 from grader.grading.parallel import Checked, checked_side_by_side
@@ -147,6 +147,7 @@ def expect_files(submission: Path, exercises: Mapping[str, Exercise]) -> None:
     if submission.is_dir() and not any((submission / name).exists() for name in names):
         oracles = (submission / "oracles.py").exists()
         why = ": the students' release has no solutions" if oracles else ""
+        why = why or next(filter(None, (submitted.renamed(submission / n) for n in names)), "")
         raise Mistake(
             f"{submission}: expected a folder like assignment/, with {names[0]} or other files of "
             f"exercises; found none{why}"

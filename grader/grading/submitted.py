@@ -19,12 +19,14 @@ from grader.executors.cuda.joining import Joined, Lab, included, join
 from grader.grading import source_reading
 from grader.grading.lab_places import placed
 from grader.mistakes import Mistake
+from grader.sandbox import untrusted
 from grader.spec import Exercise, Variant
 
 _E = TypeVar("_E")
 
 MAX_FILE_BYTES = 1 << 20
 MAX_MODULES = 64  # Python files beside the graded one
+MAX_LOOKED_AT = 1000  # names in a folder, for one that is nearly right
 _NO_MODULE = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,99})[.']")
 
 
@@ -98,7 +100,7 @@ def reason(error: OSError) -> str:
 def contents(path: Path) -> bytes | str:
     """The contents of a submission's file; or, as text, why it can't be graded."""
     if not os.path.lexists(path):
-        return f"there is no {path.name}"
+        return f"there is no {path.name}{renamed(path)}"
     try:
         data = read_file(path, MAX_FILE_BYTES + 1)
     except Unreadable as error:
@@ -106,6 +108,20 @@ def contents(path: Path) -> bytes | str:
     if len(data) > MAX_FILE_BYTES:
         return f"{path.name} is larger than {MAX_FILE_BYTES >> 20} MiB"
     return data
+
+
+def renamed(path: Path) -> str:
+    """A clause that names a file of the folder which may be meant for a missing one, or "".
+
+    Its name has the missing one's in it: my_silu.py, Silu.py, "silu (1).py", silu.py.txt.
+    """
+    try:
+        names = sorted(os.listdir(path.parent), key=len)[:MAX_LOOKED_AT]  # noqa: PTH208
+    except OSError:
+        return ""
+    fitting = re.compile(rf"(?s).*{re.escape(path.stem)}.*{re.escape(path.suffix)}(\.txt)?", re.I)
+    like = next(filter(fitting.fullmatch, names), None)
+    return f"; rename {untrusted.brief(like, 80)} to {path.name} if it is that" if like else ""
 
 
 def _included(text: str) -> list[tuple[int, str]]:

@@ -1,0 +1,36 @@
+"""Which file of a submission's folder is read, and what is said of one that isn't there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from grader.grading.submitted import Files
+
+
+@pytest.mark.parametrize(
+    "name", ["my_silu.py", "Silu.py", "silu (1).py", "silu.py.txt", "final-SILU-v2.py"]
+)
+def test_a_file_whose_name_is_nearly_right_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("")
+    (tmp_path / "a_longer_silu_name_than_the_others.py").write_text("")
+    assert (
+        Files(tmp_path).handed_in("silu.py")
+        == f"there is no silu.py; rename {name} to silu.py if it is that"
+    )
+
+
+@pytest.mark.parametrize("name", ["silu.cu", "gelu.py", ".silu.py.swp", "solution.py", "silupy"])
+def test_a_file_of_another_name_is_not(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("")
+    assert Files(tmp_path).handed_in("silu.py") == "there is no silu.py"
+
+
+def test_a_name_that_is_no_text_is_shown_as_far_as_it_can_be(tmp_path: Path) -> None:
+    with open(os.fsencode(tmp_path) + b"/\x1b[31m\xff_silu.py", "w"):
+        pass
+    said = Files(tmp_path).handed_in("silu.py")
+    assert isinstance(said, str) and "_silu.py to silu.py if it is that" in said
+    assert "\x1b" not in said and said.encode()
