@@ -151,6 +151,14 @@ class _Commands(TyperGroup):
             raise Mistake(f"--case: put the whole case in quotes: --case '{' '.join(words)}'")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: Context) -> Any:
+        """Call the command. Ctrl-C ends it with a word, where typer says nothing."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            errors.print("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(

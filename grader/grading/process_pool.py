@@ -81,7 +81,11 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
     """
 
     def __init__(self, jobs: int) -> None:
-        """`jobs` processes, started with the first task."""
+        """Begin to start `jobs` processes, in a thread.
+
+        Ctrl-C interrupts this one, and a process whose start is interrupted is one that nothing
+        ends: the fork server makes it later, and it fails for want of what it was to share.
+        """
         # Each process notices its parent's end, so that no sandbox outlives both.
         processes.adopt_orphans()
         context = multiprocessing.get_context("forkserver")
@@ -90,13 +94,21 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         self._pool = pebble.ProcessPool(
             jobs, initializer=_begin, initargs=(self._to_us, preloader.shared()), context=context
         )
+        self._start = threading.Thread(target=self._start_all, daemon=True)
+        self._start.start()
         self._numbers = count(1)
         self._on_message: dict[int, Callable[[Any], None]] = {}
         self._unfinished: set[Future[Any]] = set()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
+    def _start_all(self) -> None:
+        """Have the processes started. What goes wrong does so again with the first task."""
+        with contextlib.suppress(OSError, RuntimeError):
+            _ = self._pool.active
+
     def __exit__(self, *_: object) -> None:
+        self._start.join()
         # Otherwise the futures of stopped tasks are broken, or never done.
         for future in tuple(self._unfinished):
             future.cancel()
@@ -118,6 +130,7 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         `on_message` is called in another thread. The future's exception is what the function
         raised, or Lost where its process was killed.
         """
+        self._start.join()
         number = next(self._numbers)
         # The callback stays registered: a message may arrive after the result. One that ignores
         # messages isn't: a server's pool has no end of tasks.

@@ -193,6 +193,15 @@ def test_an_interrupted_run_shows_what_there_is_and_does_not_pass_for_a_finished
     assert evidence_files.read(stored) == partial_evidence
 
 
+def test_ctrl_c_ends_a_command_with_a_word(capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app, "grade_submission", interrupted)
+    ran = call(capsys, "grade", ROOT / "reference")
+    assert (ran.code, ran.err) == (130, "interrupted\n")
+
+
 # --- mistakes -------------------------------------------------------------------------------------
 
 

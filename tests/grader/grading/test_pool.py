@@ -156,6 +156,34 @@ if __name__ == "__main__":
     wait_for(lambda: has_ended(int(began.read_text())))
 
 
+def test_interrupted_while_they_start_it_leaves_none_that_starts_later(tmp_path):
+    program = """
+import os, signal, sys, threading, time
+from grader.grading import process_pool
+
+process_pool.PRELOADED = ["slow"]
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with process_pool.Pool(2) as processes:
+            threading.Timer(0.5, interrupt).start()
+            processes.submit(os.getpid).result()
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+    (tmp_path / "program.py").write_text(program)
+    (tmp_path / "slow.py").write_text("import time; time.sleep(2)")
+    line = [sys.executable, str(tmp_path / "program.py")]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    # The pipe's end comes when the last process has ended that has it, one that starts later too.
+    ran = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=SECONDS)
+    assert (ran.returncode, ran.stderr) == (130, "")
+
+
 def has_ended(pid: int) -> bool:
     """Whether a process is gone, or, as nobody's child, waits to be reaped."""
     try:
