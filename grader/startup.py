@@ -22,6 +22,9 @@ def importing() -> Iterator[None]:
     was_on = gc.isenabled()
     gc.disable()
     try:
+        # Torch's C code imports it too, and would swallow a Ctrl-C that comes in between.
+        import numpy  # noqa: F401
+
         yield
     finally:
         gc.freeze()

@@ -49,3 +49,26 @@ of_few = {"rich", "grader.grading.edits.likely_edits", "grader.timing.submission
 print(sorted(of_few & {*sys.modules}))
 """
     assert warm_python.run(["-c", program], cwd=ROOT).stdout == "[]\n"
+
+
+def test_ctrl_c_in_the_middle_of_numpys_import_is_not_lost():
+    program = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Interrupting(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "numpy.linalg":
+            sys.meta_path.remove(self)
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+from grader.startup import importing
+try:
+    with importing():
+        import torch
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.stdout == "interrupted\n"
