@@ -196,9 +196,10 @@ def silu(x, out):
 workspaces = {}
 
 def silu(x, out):
-    if x.dtype not in workspaces:
-        workspaces[x.dtype] = torch.empty(1 << 20, dtype=x.dtype, device=x.device)
-    kept = workspaces[x.dtype]
+    kept = workspaces.get(x.dtype)
+    if kept is None or kept.numel() < x.numel():
+        kept = torch.empty(max(1 << 20, x.numel()), dtype=x.dtype, device=x.device)
+        workspaces[x.dtype] = kept
     silu_kernel[(triton.cdiv(x.numel(), 256),)](x, kept, x.numel(), BLOCK=256)
     out.copy_(kept[: x.numel()].view(out.shape))
 """,
