@@ -176,10 +176,11 @@ class Report:
     """One call of the entry. `cut`: the report has no room for all that was observed.
 
     `largest_tile` counts elements; `scratch_bytes` are of memory that the entry brought, of which
-    kernels store to `scratch_stored_bytes`, and `copied_bytes` of copies that PyTorch made for it. `largest_bytes` are those that one program
-    moves, the most of each launch, and `largest_footprint` the distinct ones among those of one
-    program; the largest launch has `programs`, and `storing_programs` of one launch store or change
-    memory atomically. Kernels use `returned_bytes` that atomics found in memory.
+    kernels store to `scratch_stored_bytes`, and `copied_bytes` of copies that PyTorch made for it.
+    `largest_bytes` are those that one program moves, the most of each launch, and
+    `largest_footprint` the distinct ones among those of one program; the largest launch has
+    `programs`, and `storing_programs` of one launch store or change memory atomically. Kernels use
+    `returned_bytes` that atomics found in memory.
     """
 
     sites: Annotated[tuple[SiteCounters, ...], Field(max_length=MAX_SITES, fail_fast=True)]
