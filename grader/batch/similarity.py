@@ -25,6 +25,7 @@ from unittest.mock import patch
 import numpy as np
 
 from grader.batch.course.records import Handin
+from grader.grading import source_reading
 from grader.grading.submitted import MAX_FILE_BYTES
 from grader.mistakes import Mistake
 from grader.report import one_line
@@ -70,6 +71,44 @@ class Pair:
         return max(self.of_left, self.of_right)
 
 
+@dataclass(frozen=True)
+class Unread:
+    """A hand-in's file that isn't compared, and why."""
+
+    file: str
+    handin: Handin
+    reason: str
+
+    def __str__(self) -> str:
+        reason = f"{self.reason}. Read it yourself."
+        return f"{one_line(self.file)} of {who(self.handin)} isn't compared: {reason}"
+
+
+def unread(handins: Sequence[Handin], files: Iterable[str]) -> tuple[Unread, ...]:
+    """The hand-ins' files that the library can't read in time. Raises as `pairs` does."""
+    return tuple(
+        Unread(file, each, reason)
+        for file in files
+        for each in handins
+        if file in each.files and (reason := _unreadable(file, _text(each.files[file])))
+    )
+
+
+@lru_cache(maxsize=4096)
+def _unreadable(file: str, text: str) -> str:
+    """Why the library can't read a text, or "".
+
+    Its lexers are regular expressions, and take exponential time to read some texts. So another
+    process, with limits, reads each text first.
+    """
+    library = _copydetect()
+    try:
+        source_reading.limited(lambda: len(library.utils.filter_code(text, file)[0]))
+    except source_reading.TooInvolved as error:
+        return str(error)
+    return ""
+
+
 def pairs(
     handins: Sequence[Handin],
     stubs: Mapping[str, str],
@@ -79,9 +118,10 @@ def pairs(
     """The pairs whose share is at least `threshold`, the most alike first.
 
     Only the first `located` have spans: in a class of copies these take longer than all the rest.
-    `stubs` maps a file's name to what students started from; other files aren't compared. Hand-ins
-    with a person in common are never a pair, and of several pairs of the same people in a file the
-    most alike stands. Raises Mistake where copydetect isn't installed.
+    `stubs` maps a file's name to what students started from; other files aren't compared, nor are
+    those that `unread` names. Hand-ins with a person in common are never a pair, and of several
+    pairs of the same people in a file the most alike stands. Raises Mistake where copydetect isn't
+    installed.
     """
     library = _copydetect()
     alike = [
@@ -99,13 +139,16 @@ def _pairs_of(
 ) -> list[tuple[Pair, _Fingerprint, _Fingerprint]]:
     """The pairs in one file, with the fingerprints they were found by."""
     started_from = _Fingerprint.of(library, file, stub).made.hashes
-    having = [each for each in handins if file in each.files]
-    texts = [_text(each.files[file]) for each in having]
-    prints = {text: _Fingerprint.of(library, file, text, started_from) for text in set(texts)}
+    read = [(each, _text(each.files[file])) for each in handins if file in each.files]
+    having = [(each, text) for each, text in read if not _unreadable(file, text)]
+    prints = {
+        text: _Fingerprint.of(library, file, text, started_from)
+        for text in {text for _, text in having}
+    }
     # Of two texts once, however many people have them: half a class may have the same few.
     shares: dict[tuple[str, str], tuple[float, float]] = {}
     closest: dict[frozenset[frozenset[str]], tuple[Pair, _Fingerprint, _Fingerprint]] = {}
-    for (left, one), (right, other) in combinations(zip(having, texts, strict=True), 2):
+    for (left, one), (right, other) in combinations(having, 2):
         a, b = prints[one], prints[other]
         if (one, other) not in shares:
             shares[one, other] = a.share_in(b), b.share_in(a)
@@ -216,17 +259,21 @@ def _copydetect() -> ModuleType:
 # --- in words -------------------------------------------------------------------------------------
 
 
-def to_text(alike: Sequence[Pair], threshold: float = THRESHOLD) -> str:
+def to_text(
+    alike: Sequence[Pair], threshold: float = THRESHOLD, missing: Sequence[Unread] = ()
+) -> str:
     """A line for each pair, for the terminal, and what it doesn't prove."""
     lines = [
         f"{each.share:4.0%}  {one_line(each.file)}  {who(each.left)} ({each.of_left:.0%})  and  "
         f"{who(each.right)} ({each.of_right:.0%})"
         for each in alike
     ]
-    return "\n".join([_count(alike, threshold), *lines, "", CAUTION]) + "\n"
+    return "\n".join([_count(alike, threshold), *lines, *map(str, missing), "", CAUTION]) + "\n"
 
 
-def to_html(alike: Sequence[Pair], threshold: float = THRESHOLD) -> str:
+def to_html(
+    alike: Sequence[Pair], threshold: float = THRESHOLD, missing: Sequence[Unread] = ()
+) -> str:
     """The pairs with both texts side by side, the alike places marked; no script."""
     pairs = [
         (
@@ -242,6 +289,7 @@ def to_html(alike: Sequence[Pair], threshold: float = THRESHOLD) -> str:
         count=_count(alike, threshold),
         caution=CAUTION,
         pairs=pairs,
+        missing=missing,
         more=len(alike) - MOST_SHOWN,
         who=who,
     )

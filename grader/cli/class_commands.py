@@ -337,9 +337,10 @@ def list_similar(
     located = similarity.MOST_SHOWN if html_file is not None else 0
     with console.status("comparing"):
         alike = similarity.pairs(handins, stubs, threshold, located)
+        missing = similarity.unread(handins, stubs)
     if html_file is not None:
-        write(html_file, similarity.to_html(alike, threshold))
-    tell(similarity.to_text(alike, threshold).removesuffix("\n"))
+        write(html_file, similarity.to_html(alike, threshold, missing))
+    tell(similarity.to_text(alike, threshold, missing).removesuffix("\n"))
 
 
 def _course_of(results: Path) -> tuple[Course, Path | None]:

@@ -41,8 +41,9 @@ Only of Triton (triton/triton_metrics.py):
     wave_bytes.distinct             distinct bytes loaded by programs that run at once
     wave_bytes.to_row_major         the same, over those of tiles in row-major order
     growth.tile                     largest block at four times the sizes, over before
-    growth.scratch                  the same of scratch_bytes; or of the bytes that kernels store,
-                                    where it is more and they store more than all arguments have
+    growth.scratch                  the same of scratch_bytes, or of those among them that kernels
+                                    store to, where that is more; or of all bytes that they store,
+                                    where that is more and they store more than all arguments have
 
 A report is the word of a process that ran student code, so the counters are held against what the
 case's bytes require.

@@ -23,6 +23,14 @@ SENTENCE_LIMIT = 1000  # characters of a field in a message
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?")
 _UNUSUAL = re.compile(r"[^\n -~]")
 _FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+# Commands to a CI service that reads its jobs' logs: GitHub's where a line begins, which may be
+# anywhere once a report has wrapped it; and in brackets those of GitHub, Azure and TeamCity.
+_COMMANDS = re.compile(
+    r":(?=:(?:(?:add|internal|remove|save|set|stop)-[a-z]"
+    r"|(?:debug|echo|endgroup|error|group|notice|warning)(?!\w)))|#(?=#(?:vso|teamcity)?\[)",
+    re.IGNORECASE,
+)
+_LOOKALIKES = {":": "\ua789", "#": "\u266f"}
 
 
 def fields(reply: Reply) -> dict[str, Any]:
@@ -67,10 +75,11 @@ def clean(text: str) -> str:
 
     Terminal escape sequences are removed. Any other control or formatting character (including
     those that change the reading direction), lone surrogate or non-character becomes U+FFFD. Line
-    breaks stay; tabs become spaces.
+    breaks stay; tabs become spaces. Commands to a CI service get another first character.
     """
     text = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").replace("\t", "    ")
-    return _UNUSUAL.sub(_visible, text)
+    text = _UNUSUAL.sub(_visible, text)
+    return _COMMANDS.sub(lambda command: _LOOKALIKES[command[0]], text)
 
 
 def _visible(unusual: re.Match[str]) -> str:

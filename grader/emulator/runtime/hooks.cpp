@@ -91,6 +91,14 @@ void observe_range(const void* p, std::size_t bytes, bool store, Address pc,
     }
 }
 
+// The widest piece in which nvcc moves an object that g++ calls the hook of ranges for: a piece is no
+// larger than the type's alignment. Of 2, 4, 8 or 16 bytes that is less than the size, and less than
+// 8: for better aligned ones g++ calls the hook of their size. Of other sizes it isn't known here.
+std::size_t widest_of_range(std::size_t bytes) {
+    const bool tells = bytes > 1 && bytes <= 16 && !(bytes & (bytes - 1));
+    return tells ? std::min<std::size_t>(bytes, 8) / 2 : 16;
+}
+
 // What the C library's functions access. nvcc can't know how a pointer to global memory is aligned,
 // not even one to float4, so it moves such bytes one by one.
 void observe_bytes(const void* p, std::size_t bytes, bool store, Address pc) {
@@ -347,8 +355,12 @@ HOOKS(8)
 HOOKS(16)
 #undef HOOKS
 
-void __tsan_read_range(void* p, std::size_t bytes) { observe_range(p, bytes, false, CALLER); }
-void __tsan_write_range(void* p, std::size_t bytes) { observe_range(p, bytes, true, CALLER); }
+void __tsan_read_range(void* p, std::size_t bytes) {
+    observe_range(p, bytes, false, CALLER, widest_of_range(bytes));
+}
+void __tsan_write_range(void* p, std::size_t bytes) {
+    observe_range(p, bytes, true, CALLER, widest_of_range(bytes));
+}
 void __tsan_vptr_update(void** p, void*) { observe<8, true>(p, CALLER); }
 void __tsan_vptr_read(void** p) { observe<8, false>(p, CALLER); }
 

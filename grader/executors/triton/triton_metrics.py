@@ -134,6 +134,9 @@ def _growth(
     small, (case, large) = before[1], after
     yield _ratio("growth.tile", "elements", small.largest_tile, large.largest_tile)
     scratch = [_ratio("growth.scratch", "bytes", small.scratch_bytes, large.scratch_bytes)]
+    # What an entry allocates may be the same for all sizes, and more than all need.
+    was, used = small.scratch_stored_bytes, large.scratch_stored_bytes
+    scratch.append(_ratio("growth.scratch", "bytes of scratch stored to", was, used))
     # A part of the scratch memory can be stored to again and again, and so can an output.
     stored = _traffic(large).written
     if stored > sum(size for _, _, size in memory_metrics.tensors_of(task, case)):

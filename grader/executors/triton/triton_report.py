@@ -175,11 +175,12 @@ class WaveCounters:
 class Report:
     """One call of the entry. `cut`: the report has no room for all that was observed.
 
-    `largest_tile` counts elements; `scratch_bytes` are of memory that the entry brought,
-    `copied_bytes` of copies that PyTorch made for it. `largest_bytes` are those that one program
-    moves, the most of each launch, and `largest_footprint` the distinct ones among those of one
-    program; the largest launch has `programs`, and `storing_programs` of one launch store or change
-    memory atomically. Kernels use `returned_bytes` that atomics found in memory.
+    `largest_tile` counts elements; `scratch_bytes` are of memory that the entry brought, of which
+    kernels store to `scratch_stored_bytes`, and `copied_bytes` of copies that PyTorch made for it.
+    `largest_bytes` are those that one program moves, the most of each launch, and
+    `largest_footprint` the distinct ones among those of one program; the largest launch has
+    `programs`, and `storing_programs` of one launch store or change memory atomically. Kernels use
+    `returned_bytes` that atomics found in memory.
     """
 
     sites: Annotated[tuple[SiteCounters, ...], Field(max_length=MAX_SITES, fail_fast=True)]
@@ -191,6 +192,7 @@ class Report:
     largest_tile: Count
     tile_line: _Line
     scratch_bytes: Count
+    scratch_stored_bytes: Count
     largest_bytes: Count
     largest_footprint: Count
     programs: Count
@@ -207,6 +209,8 @@ class Report:
         # A load of one byte marks the whole element, of 8 bytes at most.
         if touched > 8 * self.largest_footprint * self.programs:
             raise ValueError("programs that touch less than all of them do")
+        if self.scratch_stored_bytes > self.scratch_bytes:
+            raise ValueError("more scratch memory stored to than there is")
         if self.largest_footprint > self.largest_bytes:
             raise ValueError("a program that touches more bytes than it moves")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from grader.emulator.lexer import Lexed, Token, lex
+from grader.emulator.lexer import Directive, Lexed, Token, lex
 from grader.policy.cuda.attributes import ATTRIBUTE_WORDS, check_attributes
 from grader.policy.cuda.directives import (
     Quoting,
@@ -18,6 +18,7 @@ from grader.policy.cuda.directives import (
 from grader.policy.cuda.findings import instead_of
 from grader.policy.cuda.names import (
     ASSEMBLY,
+    GNU,
     LIBRARY_NAME,
     LIBRARY_NAMESPACES,
     RESERVED,
@@ -27,6 +28,7 @@ from grader.policy.cuda.names import (
     SYSTEM_NOUNS,
     SYSTEM_PREFIXES,
     SYSTEM_WORDS,
+    UNOBSERVED,
 )
 from grader.policy.cuda.placement import check_placement
 from grader.policy.cuda.scopes import TooInvolved
@@ -76,9 +78,13 @@ class _Checker:
         bodies = [each.tokens for each in self.lexed.directives if each.name == "define"]
         defined = _defined(self.lexed)
         quoting = Quoting.of(self.lexed)
+        macros: dict[str, list[Directive]] = {}
+        for each in self.lexed.directives:
+            if each.macro:
+                macros.setdefault(each.macro, []).append(each)
         for tokens in (self.lexed.tokens, *bodies):
             check_operators(tokens, quoting, self.report)
-            check_attributes(tokens, self.report)
+            check_attributes(tokens, macros, self.report)
             self._names(tokens, defined)
         self._asked()
         self._pasted(quoting)
@@ -127,7 +133,8 @@ class _Checker:
 
     def _pasted(self, quoting: Quoting) -> None:
         pieces = pasted_pieces(self.lexed)
-        names = SYSTEM | ASSEMBLY | RESERVED | ATTRIBUTE_WORDS | {*quoting.operators}
+        names = SYSTEM | ASSEMBLY | RESERVED | ATTRIBUTE_WORDS | GNU | UNOBSERVED
+        names |= {*quoting.operators}
         prefixes = (*RESERVED_PREFIXES, *SYSTEM_PREFIXES)
         for name, piece in joined(pieces, names, prefixes, pastings(self.lexed)):
             self.report("preprocessor", piece, f"## can put {name} together from parts")

@@ -163,6 +163,12 @@ _ATTRIBUTES = (
     "warn_unused_result"
 )
 ATTRIBUTES = frozenset(_ATTRIBUTES.split())
+GNU = frozenset({"gnu", "__gnu__"})  # namespaces of g++'s attributes
+# Attributes of functions whose accesses to memory g++ shows to nobody, and the C library's macro
+# that takes a function's attributes from another one.
+_KINDS = ("", "_thread", "_undefined", "_address", "_coverage")
+_WORDS = (*(f"no_sanitize{kind}" for kind in _KINDS), "no_instrument_function")
+UNOBSERVED = frozenset((*_WORDS, *(f"__{word}__" for word in _WORDS), "__attribute_copy__"))
 _PRAGMA = (
     r"(unroll|nounroll|once|pack|region|endregion|mark|message|warning|STDC|fp_contract"
     r"|omp|hd_warning_disable|nv_\w+|diag_\w+|(GCC|clang) (diagnostic|unroll|ivdep|loop|warning))\b"

@@ -154,6 +154,7 @@ class Counters(Finder):
             "largest_tile": self.largest_tile,
             "tile_line": self.tile_line,
             "scratch_bytes": self._regions.scratch_bytes,
+            "scratch_stored_bytes": self._regions.scratch_stored_bytes,
             "largest_bytes": self._largest_bytes,
             "largest_footprint": self._largest_footprint,
             "programs": self._most_programs,

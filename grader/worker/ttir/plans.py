@@ -248,7 +248,8 @@ class _Run:
         allocated = {step["buffer"] for step in document["steps"] if step["do"] == "alloc"}
         self._regions = Regions(
             [
-                each.region or of_scratch(each.address, each.size, each.line)
+                each.region
+                or of_scratch(each.address, each.size, each.line, counted=document["count"])
                 for number, each in enumerate(placed)
                 if each.region or each.bytes is not None or number in allocated
             ]

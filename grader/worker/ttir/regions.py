@@ -13,6 +13,7 @@ import numpy as np
 
 SECTOR_BITS = 5  # a sector has 32 bytes
 SECTOR_BYTES = 1 << SECTOR_BITS
+_WORD = 4  # bytes of scratch that are marked together
 
 
 @dataclass
@@ -20,8 +21,8 @@ class Region:
     """A strided argument or a scratch buffer, and its loads and stores.
 
     `elements` marks its elements; None where there are no gaps. `loads` and `stores` count bytes
-    per request. `loaded` and `stored` mark the touched elements. `writable` is False for arguments
-    that programs only read.
+    per request. `loaded` and `stored` mark the touched elements; of scratch, `stored` the words.
+    `writable` is False for arguments that programs only read.
     """
 
     start: int  # address of the first byte
@@ -69,14 +70,12 @@ class Region:
             self.loads += addresses.size * width
         if kind != "load":
             self.stores += addresses.size * width
-        if self.loaded is None or self.stored is None:
-            return
-        first = (addresses - self.start) // self.itemsize
-        for element in range(max(1, width // self.itemsize)):
-            if kind != "store":
-                self.loaded[first + element] = True
-            if kind != "load":
-                self.stored[first + element] = True
+        touched = [self.loaded] * (kind != "store") + [self.stored] * (kind != "load")
+        for bitmap in touched:
+            if bitmap is not None:
+                first = (addresses - self.start) // self.itemsize
+                for element in range(max(1, width // self.itemsize)):
+                    bitmap[first + element] = True
 
     def counted(self) -> dict[str, int | None]:
         """The loaded and stored bytes: per request, and each element once."""
@@ -108,6 +107,15 @@ class Regions:
     def scratch_bytes(self) -> int:
         """The bytes of all regions that the entry allocated."""
         return sum(each.end - each.start for each in self._regions if each.argument is None)
+
+    @property
+    def scratch_stored_bytes(self) -> int:
+        """Of these, the bytes that were stored to, each once."""
+        return sum(
+            min(_bytes_of(each.stored, each.itemsize), each.end - each.start)
+            for each in self._regions
+            if each.argument is None
+        )
 
     def nearest(self, address: int) -> Region | None:
         """The region that lies nearest to an address."""
@@ -168,9 +176,10 @@ def of_argument(
     )
 
 
-def of_scratch(address: int, size: int, line: int = 0) -> Region:
+def of_scratch(address: int, size: int, line: int = 0, *, counted: bool = True) -> Region:
     """The region of a buffer that the entry allocated, in a `line` of its file."""
-    return Region(address, address + size, line=line)
+    stored = np.zeros(-(-size // _WORD), dtype=bool) if counted else None
+    return Region(address, address + size, _WORD, line=line, stored=stored)
 
 
 def _bytes_of(bitmap: np.ndarray | None, itemsize: int) -> int:

@@ -235,6 +235,23 @@ def test_a_class_of_copies_is_a_page_that_opens(monkeypatch):
     assert "6 pairs with 75%" in page
 
 
+@needs_copydetect
+def test_a_text_that_takes_exponential_time_to_read_is_named_and_the_others_compared():
+    bomb = "int head() " + "//\\\n" * 60 + '"\n' + CUDA
+    names = ("ada", "bob", "<b>eve</b>\u202e")
+    every = [handin(name, {"rmsnorm.cu": CUDA if name != names[2] else bomb}) for name in names]
+    found, missing = similarity.pairs(every, STUBS), similarity.unread(every, STUBS)
+    assert [{each.left.id, each.right.id} for each in found] == [{each.id for each in every[:2]}]
+    [line] = map(str, missing)
+    assert line.startswith("rmsnorm.cu of ")
+    assert "isn't compared: reading it takes longer than" in line
+    assert line in similarity.to_text(found, missing=missing)
+    page = similarity.to_html(found, missing=missing)
+    assert "isn&#39;t compared" in page
+    assert "<b>" not in page.lower()
+    assert "\u202e" not in page + line
+
+
 def test_a_folder_without_results_is_one_line(tmp_path):
     ran = CliRunner().invoke(app.app, ["similarity", str(tmp_path)])
     assert isinstance(ran.exception, Mistake)  # which main() tells in a line

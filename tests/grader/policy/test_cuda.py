@@ -155,6 +155,43 @@ evades("ifunc", "attribute", 'int g() __attribute__((ifunc("f")));')
 evades("unwatched", "attribute", "__attribute__((no_sanitize_thread)) void f() {}")
 evades("unwatched_by_text", "attribute", '__attribute__((no_sanitize("thread"))) void f() {}')
 evades("uninstrumented", "attribute", "[[gnu::no_instrument_function]] void f() {}")
+evades("opened_by_a_macro", "attribute", "#define O [[\nO gnu::constructor]] void f() {}")
+evades("a_bracket_by_a_macro", "attribute", "#define B [\nB B using gnu: constructor]] void f() {}")
+evades("a_bracket_around", "attribute", "#define E(x) [x]\n[E(gnu::naked)] void f() {}")
+evades("an_empty_macro_between", "attribute", "#define E\n[E [gnu::naked]] void f() {}")
+evades(
+    "its_namespace_by_a_macro", "attribute", "#define O [[\n#define G gnu\nO G::naked]] void f() {}"
+)
+evades(
+    "its_namespace_pasted",
+    "preprocessor",
+    "#define C(a, b) a##b\n#define O [[\nO C(g, nu)::naked]] int f();",
+)
+evades("allowed_name_defined", "attribute", "#define pure naked\n[[gnu::pure]] void f() {}")
+evades(
+    "allowed_name_redefined",
+    "attribute",
+    "#define pure naked\n[[gnu::pure]] void f();\n#undef pure\n#define pure",
+)
+evades(
+    "allowed_name_called",
+    "attribute",
+    "#define pure(x) x\n__attribute__((pure(naked))) void f() {}",
+)
+evades(
+    "behind_an_argument",
+    "attribute",
+    "#define N 8), naked, aligned(8\n__attribute__((aligned(N))) int x;",
+)
+evades(
+    "behind_two_macros",
+    "attribute",
+    "#define M 8), naked, aligned(8\n#define N M\n__attribute__((aligned(N))) int x;",
+)
+evades(
+    "unwatched_by_a_macro", "attribute", '#define O [[\nO X::no_sanitize("thread")]] void f() {}'
+)
+evades("copied", "attribute", "__attribute_copy__(__byte_perm) void f() {}")
 evades("naked", "attribute", "__attribute__((naked)) void f() {}")
 evades("init_priority", "attribute", "int x __attribute__((init_priority(101)));")
 evades("cleanup", "attribute", "void f() { int x __attribute__((cleanup(g))); }")
@@ -447,6 +484,10 @@ HONEST = {
     "attributes": "struct __align__(16) A { float x[4]; };\nstruct alignas(16) B { float x[4]; };\n"
     "__attribute__((always_inline)) inline int f() { return 1; }\n"
     "[[nodiscard]] int g([[maybe_unused]] int a);\n__attribute__((aligned(16))) float c[4];",
+    "attributes_with_macros": "#define WIDE (16)\n#define N WIDE\n#define unused maybe_unused\n"
+    "#define likely(x) __builtin_expect(!!(x), 1)\n#define AT(a, i) a[i]\n"
+    "struct __attribute__((aligned(N))) A { float x[4]; };\n[[unused]] static int seven = 7;\n"
+    "void f(int* a) { if (a) [[likely]] AT(a, 0) = seven; }",
     "indices": "__global__ void k(int* a, int* b) { a[b[0]] = a[b[a[1]]]; }",
     "unroll": "__global__ void k() {\n#pragma unroll 4\n    for (int i = 0; i < 4; ++i) {}\n}\n"
     '#define UNROLL _Pragma("unroll")',

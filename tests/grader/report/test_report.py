@@ -1000,6 +1000,9 @@ def test_cleaning_twice_changes_nothing_more(text):
         ("a\r\nb\rc\td", "a\nb\nc    d"),
         ("\u202etxt\x00", "\ufffdtxt\ufffd"),
         ("caf\xe9 \u4f60\u597d", "caf\xe9 \u4f60\u597d"),
+        ("::error file=a::b :\x1b[m:Add-Mask::0", "\ua789:error file=a::b \ua789:Add-Mask::0"),
+        ("##[group]a ##vso[task.complete]", "\u266f#[group]a \u266f#vso[task.complete]"),
+        ("::std::error_code a ## b", "::std::error_code a ## b"),
     ],
 )
 def test_cleaning_takes_control_away_and_leaves_the_text(text, expected):
@@ -1014,8 +1017,15 @@ def test_what_cuts_a_line_cleans_it_first():
 
 def test_cleaning_takes_time_in_proportion_to_the_text():
     """Many openings of terminal sequences that never end: each is read once, not to the end."""
-    for opening in ("\x1b]", "\x1b[", "\x1b[0;", "\x1bP"):
+    for opening in ("\x1b]", "\x1b[", "\x1b[0;", "\x1bP", "::", "::error ", "##"):
         assert "\x1b" not in clean(opening * 200_000)
+
+
+def test_no_line_of_a_report_commands_the_service_that_runs_it():
+    evidence = untrusted_evidence("a " * 30 + "::error file=x::y\n::stop-commands::z\n##[error]no ")
+    for shown in (in_terminal(evidence), in_terminal(evidence, 40), in_html(evidence)):
+        assert not re.search(r"^\s*::(error|stop)|##\[", shown, re.MULTILINE)
+        assert "\ua789:error" in shown
 
 
 def test_without_confinement_every_report_for_people_says_so():

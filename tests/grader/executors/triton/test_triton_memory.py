@@ -71,6 +71,7 @@ TOLD: dict[str, Any] = {
     "largest_tile": 2048,
     "tile_line": 11,
     "scratch_bytes": 0,
+    "scratch_stored_bytes": 0,
     "largest_footprint": SIZE,
     "largest_bytes": SIZE,  # a load and a store of 2048 elements by each program
     "programs": 2,
@@ -420,6 +421,15 @@ def test_scratch_out_of_nothing_is_growth(silu):
     same = triton_metrics.measure(nothing, task, CASE, grown=(CASE, nothing))
     assert metrics(grown)["growth.scratch"] == 1600
     assert metrics(same)["growth.scratch"] == 0
+
+
+def test_what_is_kept_in_scratch_of_constant_size_is_growth(silu):
+    small, large = (
+        parse(told(scratch_bytes=1 << 20, scratch_stored_bytes=stored)) for stored in (100, 400)
+    )
+    task = Task(silu, silu.variants["triton"])
+    grown = triton_metrics.measure(small, task, CASE, grown=(CASE, large))
+    assert metrics(grown)["growth.scratch"] == 4
 
 
 def test_what_goes_through_scratch_of_constant_size_is_growth(silu):

@@ -118,6 +118,16 @@ def test_scratch_is_counted_in_bytes_and_has_room():
     assert findings == []
 
 
+def test_of_scratch_each_word_that_is_stored_to_counts_once():
+    scratch = of_scratch(2 * BASE, 511)
+    words = 2 * BASE + 4 * np.arange(32)[None]
+    stores = [access("store", 3, words, stored=1)] * 2
+    others = [access("atomic", 3, words + 64), access("load", 3, words + 128)]
+    end = access("store", 3, np.array([[2 * BASE + 508]]), width=2, stored=1)
+    report, _ = counted([*stores, *others, end], [argument(0, 64), scratch], 1)
+    assert report["scratch_stored_bytes"] == 4 * (32 + 16 + 1)
+
+
 # --- outside --------------------------------------------------------------------------------------
 
 
