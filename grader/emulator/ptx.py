@@ -524,20 +524,24 @@ def _multiply(s: _Statement, m: re.Match[str], a: list[str]) -> str:
     d, first, second, c = map(_vector, a)
     left = [s.value(each, "b32") for each in first]
     right = [s.value(each, "b32") for each in second]
-    addends = [s.value(each, "f32") for each in c]
-    shape = (2, 1) if m["short"] else (4, 2)
-    if (len(left), len(right), len(d), len(c)) != (*shape, 4, 4):
+    addends = [s.value(each, "b32" if m["sums"] else "f32") for each in c]
+    shape = ((2, 1) if m["short"] else (4, 2)) + ((2, 2) if m["sums"] else (4, 4))
+    if (len(left), len(right), len(d), len(c)) != shape:
         raise _Unknown
     # A product over half of k is one whose other half is zero.
     words = [*left, "0", "0", *right, "0"] if m["short"] else left + right
     kinds = {"f16": "::__half", "bf16": "::__nv_bfloat16", "tf32": f"{_OURS}Tf32"}
-    kind = kinds[m["ab"] or m["whole"]]
+    sums = [f"warpgrade_sums[{i}]" for i in range(4)]
+    if m["sums"]:  # two of half precision in a register
+        addends = [f"{_OURS}half_of<::__half>({each}, {i})" for each in addends for i in (0, 1)]
+        sums = [f"{_OURS}pair<::__half>({sums[i + 1]}, {sums[i]})" for i in (0, 2)]
     made = (
         f"float warpgrade_sums[4] = {{{', '.join(addends)}}};"
         f"const unsigned warpgrade_given[6] = {{{', '.join(words)}}};"
-        f"{_OURS}multiply<{kind}>(warpgrade_sums, warpgrade_given);"
+        f"{_OURS}multiply<{kinds[m['ab'] or m['whole'] or m['sums']]}>"
+        "(warpgrade_sums, warpgrade_given);"
     )
-    return made + "".join(s.put(each, f"warpgrade_sums[{i}]") for i, each in enumerate(d))
+    return made + "".join(map(s.put, d, sums))
 
 
 def _prefetch(s: _Statement, m: re.Match[str], a: list[str]) -> str:
@@ -583,8 +587,9 @@ _INSTRUCTIONS: tuple[tuple[str, Make], ...] = (
     (rf"ldmatrix\.sync\.aligned{_PARTS}\.m8n8\.shared(?:::cta)?\.b16", _matrices),
     (
         r"mma\.sync\.aligned\."
-        r"(?:m16n8k(?:16|(?P<short>8))\.row\.col\.f32\.(?P<ab>b?f16)\.(?P=ab)"
-        r"|m16n8k8\.row\.col\.f32\.(?P<whole>tf32)\.tf32)\.f32",
+        r"(?:m16n8k(?:16|(?P<short>8))\.row\.col"
+        r"\.(?:f32\.(?P<ab>b?f16)\.(?P=ab)\.f32|(?P<sums>f16)\.f16\.f16\.f16)"
+        r"|m16n8k8\.row\.col\.f32\.(?P<whole>tf32)\.tf32\.f32)",
         _multiply,
     ),
 )

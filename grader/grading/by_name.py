@@ -70,9 +70,19 @@ _UNKNOWN = (
 )
 
 
+# Comments and docstrings: no word of them is a name of the file's.
+_PROSE = {
+    True: re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|#[^\n]*""", re.DOTALL),
+    False: re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL),
+}
+
+
 def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     name = next(filter(None, match.groups()))
-    names = dict.fromkeys(re.findall(r"\b[A-Za-z_]\w{0,60}\b", context.source))
+    code = _PROSE[context.is_triton].sub(" ", context.source)
+    if not context.is_triton:
+        code = f"threadIdx blockIdx blockDim gridDim warpSize {code}"
+    names = dict.fromkeys(re.findall(r"\b[A-Za-z_]\w{0,60}\b", code))
     known = set(islice(names, MOST_NAMES)) - {name}
     same = sorted(each for each in known if each.lower() == name.lower())
     near = same or difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)

@@ -119,6 +119,16 @@ def good(ran: Ran) -> list[float]:
 # ---- Indices -------------------------------------------------------------------------------------
 
 
+def test_shared_arrays_lie_as_far_from_16_bytes_as_on_a_gpu(emulate: Emulate) -> None:
+    # Halves behind whole rows of 16 bytes can be loaded by rows; those behind three of them can't.
+    kernel = """
+    __shared__ short whole[24], rows[64], odd[3], behind[64];
+    __shared__ int words[3];
+    const void* arrays[] = {whole, rows, odd, behind, words};
+    if (t < 5) out[t] = (size_t)arrays[t] % 16;"""
+    assert good(emulate(go(kernel)))[:5] == [0, 0, 0, 6, 8]
+
+
 def test_each_thread_of_a_grid_in_three_dimensions_runs_once(emulate: Emulate) -> None:
     kernel = """
     int x = blockIdx.x * blockDim.x + threadIdx.x;

@@ -368,6 +368,13 @@ NOT_NAMED = [
     ),
     ("wrong_values", "", "As[ty, tx] = 0;", "cuda"),  # it compiles: a pointer's second index
     ("compile_error", "NameError: foo is not defined.", "bar = foo", "triton"),
+    ("crashed", "NameError: silu is not defined.", '"""SiLU"""\nx = silu  # Silu', "triton"),
+    (
+        "compile_error",
+        "‘treads’ was not declared in this scope",
+        "int t = treads;  // threads",
+        "cuda",
+    ),
     (
         "compile_error",
         "AttributeError: 'int' object has no attribute 'to'",

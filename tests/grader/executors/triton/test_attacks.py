@@ -370,3 +370,12 @@ def test_copies_alone_earn_nothing_where_moving_is_the_lesson(sandbox, body, sta
     text, narrow = f"{TRANSPOSING}    {body}\n", case("float32", rows=7, cols=1)
     [seen] = results(sandbox, "transpose", text, [narrow], "triton_v1")
     assert seen.status.value == status, seen.verdict
+
+
+def test_a_copy_behind_a_kernel_is_none_alone_where_the_one_element_is_nan(sandbox) -> None:
+    """Memory that no kernel has written is NaN too: the result is right without the kernel."""
+    kernel = "transposing[(1,)](input, y, n, BLOCK=64); output.copy_(y)"
+    one = case("bfloat16", [("output", "row_padded")], rows=1, cols=1)
+    nan = replace(one, data="any_bits", seed=2026)
+    [seen] = results(sandbox, "transpose", f"{TRANSPOSING}    {kernel}\n", [nan], "triton_v1")
+    assert seen.status is Status.passed, seen.verdict
