@@ -70,10 +70,11 @@ _UNKNOWN = (
 )
 
 
-# Comments and docstrings: no word of them is a name of the file's.
+# Comments and docstrings: no word of them is a name of the file's. One without an end goes on to
+# the text's, so that nothing is looked at twice.
 _PROSE = {
-    True: re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|#[^\n]*""", re.DOTALL),
-    False: re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL),
+    True: re.compile(r"""\"{3}.*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)|#[^\n]*""", re.DOTALL),
+    False: re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL),
 }
 
 

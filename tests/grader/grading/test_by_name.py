@@ -414,6 +414,12 @@ def test_an_unknown_name_is_marked_in_its_line() -> None:
     assert source[marked.start :][: marked.length] == "blockdim"
 
 
+def test_comments_without_an_end_are_looked_at_once() -> None:
+    words, source = "'nmae' was not declared in this scope", "int name;\n" + "/* " * (1 << 18)
+    with work.ending():
+        cause("compile_error", words, source, "cuda")
+
+
 @pytest.mark.parametrize(
     ("lines", "is_within"),
     [
