@@ -16,11 +16,13 @@ from grader.grading.causes import (
     Causes,
     Failed,
     _as_failing,
+    _by_dtype,
     _by_rest,
     _by_strides,
     _with_lines,
 )
 from grader.grading.diagnosis import Cause, Condition, Separation
+from grader.grading.repairs import Repairs
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
@@ -167,6 +169,65 @@ def test_a_quotient_that_leaves_the_rest_out_is_told(
     assert (cause.what if cause else "").startswith(told) and bool(cause) == bool(told)
 
 
+@pytest.mark.parametrize(
+    ("unwritten", "written", "told"),
+    [
+        ([64, 300], [256, 512], "`cols / BLOCK` rounds down: the last cols % BLOCK elements"),
+        ([64, 512], [256, 1024], ""),  # a multiple fails, too
+        ([64, 300], [128, 512], ""),  # what is no multiple passes
+        ([64, 300], [256], ""),  # that may be chance
+    ],
+)
+def test_a_quotient_by_a_constant_is_told_where_just_the_multiples_are_right(
+    unwritten: list[int], written: list[int], told: str
+) -> None:
+    rmsnorm = load_all()["rmsnorm"]
+    space = Space(Task(rmsnorm, rmsnorm.variants["cuda_vector"]), "float32", "row_aligned", 1)
+    source = "constexpr int BLOCK = 256;\nint turns = cols / BLOCK;\n"
+    plain = space.edges()[0]
+    results = [
+        CaseResult(plain.with_size("cols", cols), Verdict(status))
+        for status, sizes in ((Status.not_written, unwritten), (Status.passed, written))
+        for cols in sizes
+    ]
+    failed = Failed(space, SimpleNamespace(source=source), results, results[0])  # type: ignore[arg-type]
+    cause = _by_rest(failed)
+    assert (cause.what if cause else "").startswith(told) and bool(cause) == bool(told)
+
+
+@pytest.mark.parametrize("right", ["float32", ""])
+def test_a_case_that_is_right_in_float32_alone_tells_of_a_step_in_half_precision(
+    right: str,
+) -> None:
+    def once(case: Case) -> CaseResult:
+        is_right = case.dtype == right
+        return CaseResult(case, Verdict(Status.passed if is_right else Status.wrong_values))
+
+    runner = SimpleNamespace(source="", on_gpu=False, once=once)
+    result = once(PLAIN)
+    failed = Failed(SPACE, runner, [result], result)  # type: ignore[arg-type]
+    assert bool(_by_dtype(failed)) == bool(right)
+    wide = replace(SPACE, dtype="float32")
+    assert _by_dtype(replace(failed, space=wide)) is None  # there is nothing wider
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [("padding_counts", "infinity"), ("mask_off_by_one", "operator")]
+)
+def test_only_changes_that_undo_a_known_mistake_are_tried_for_its_place(
+    name: str, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Cause(name, "What outputs show", "", is_unplaced=True)
+    monkeypatch.setattr(Causes, "_evident", lambda *given: known)
+    tried = []
+    monkeypatch.setattr(Repairs, "again", lambda *given: None)
+    monkeypatch.setattr(Repairs, "cause_of", lambda self, runner, failing: tried.append(failing))
+    failing = CaseResult(PLAIN, Verdict(Status.wrong_values))
+    runner = SimpleNamespace(source="", on_gpu=False)
+    Causes().of(Failed(SPACE, runner, [failing], failing))  # type: ignore[arg-type]
+    assert change in tried[-1].only and "missing_term" not in tried[-1].only
+
+
 LINES = {
     "rounded": ("y = (x * 2).to(p.dtype.element_ty)", "x = tl.load(p).to(tl.float32)"),
     "rounded_inputs": ("s = tl.dot(a, b)", 's = tl.dot(a, b, input_precision="ieee")'),
@@ -175,6 +236,10 @@ LINES = {
     "acc_not_rescaled": ("acc = tl.dot(p, v, acc)", "s = tl.dot(q, k)"),
     "acc_and_new_rescaled": ("acc = tl.dot(p, v, acc) * alpha", "s = tl.dot(q, k)"),
     "sum_of_warp": ("v += __shfl_xor_sync(-1, v, d)", "v += w"),
+    "lse": ("lse = m + tl.log(l)", "l = l + tl.sum(p, axis=0)"),
+    "narrow": ("acc = tl.zeros([8], dtype=p.dtype.element_ty)", "a = tl.zeros([8], tl.float32)"),
+    "sum_over_k": ("steps = K // BLOCK_K", "steps = tl.cdiv(K, BLOCK_K)"),
+    "mask_off_by_one": ("t = m[:, None] + S > n[None, :]", "t = m[:, None] * S + n[None, :]"),
     "mask_from_the_start": (
         "t = n[None, :] <= m[:, None]",
         "t = (m[:, None] < M) & (n[None, :] < N)",
