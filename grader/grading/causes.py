@@ -126,7 +126,8 @@ class Causes:
                 self.at_places[placed.what] = placed = _at_place(cause, placed)
             cause = placed or cause
         cause = cause or guess
-        cause = cause or _by_strides(failed) or _by_rest(failed) or _by_dtype(failed)
+        for rule in (_by_strides, _by_shape, _by_rest, _by_dtype):
+            cause = cause or rule(failed)
         cause = _with_lines(cause, failed)
         if cause is None:
             language = failed.space.task.variant.language
@@ -207,12 +208,48 @@ def _by_strides(failed: Failed) -> Cause | None:
     is_shown = any(each.sizes == case.sizes for each in plain)
     if not is_shown or accessed not in {each.name for each in failed.space.tensors}:
         return None
+    if unread := _unread_strides(failed):
+        return unread
     [name] = layouts
     what = f"The access of `{accessed}` is outside only if `{name}` isn't contiguous"
     advice = (
         f"Does a size or another stride stand for a stride of `{name}`, or is a factor missing?"
     )
+    if name != accessed:
+        advice = f"Does a stride of `{name}` stand in the index of `{accessed}`?"
     return Cause("strides", what, advice)
+
+
+def _unread_strides(failed: Failed) -> Cause | None:
+    """A kernel that gets strides and never reads them."""
+    text = SourceText(failed.runner.source, failed.space.task.variant.language == "triton")
+    for kernel in text.reached(failed.space.task.variant.entry):
+        read = set(re.findall(r"[A-Za-z_]\w*", text.code[kernel.body : kernel.end]))
+        unread = [f"`{each}`" for each in kernel.parameters if "stride" in each.lower()]
+        unread = [each for each in unread if each.strip("`") not in read]
+        if kernel.is_kernel and unread:
+            what = f"`{kernel.name}` never uses {', '.join(unread)}"
+            advice = (
+                "Multiply an index by its stride: rows can lie further apart than they are long."
+            )
+            return Cause("unread_strides", what, advice)
+    return None
+
+
+def _by_shape(failed: Failed) -> Cause | None:
+    """A tensor whose index grows with a size that its shape hasn't."""
+    match = _OF_TENSOR.search(failed.result.verdict.what)
+    condition = failed.separation.condition if failed.separation else None
+    if match is None or condition is None or failed.result.status not in _OUTSIDE:
+        return None
+    shapes = {each.name: each.shape for each in failed.space.tensors}
+    names = {name for dimension in shapes.get(match[1], ()) for name in dimension.names}
+    if condition.kind != "above" or not names or condition.subject in names:
+        return None
+    what = f"The index of `{match[1]}` grows with {condition.subject}, and `{match[1]}` doesn't"
+    shape = ", ".join(map(str, shapes[match[1]]))
+    advice = f"`{match[1]}` has the shape ({shape}): leave {condition.subject} out of its index."
+    return Cause("shape", what, advice)
 
 
 LEAST_WITHOUT_REST = 2  # cases

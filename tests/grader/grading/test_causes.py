@@ -18,6 +18,7 @@ from grader.grading.causes import (
     _as_failing,
     _by_dtype,
     _by_rest,
+    _by_shape,
     _by_strides,
     _with_lines,
 )
@@ -42,7 +43,8 @@ def cause(
     """What is told of an access, of v outside; another case beside it passed or not."""
     failing = CaseResult(replace(PLAIN, layouts=layouts), verdict)
     other = CaseResult(beside, Verdict(Status.passed if passed else Status.wrong_values))
-    failed = Failed(SPACE, None, [failing, other], failing)  # type: ignore[arg-type]  # not run
+    runner = SimpleNamespace(source="")
+    failed = Failed(SPACE, runner, [failing, other], failing)  # type: ignore[arg-type]  # not run
     found = _by_strides(failed)
     return found.what if found else ""
 
@@ -226,6 +228,52 @@ def test_only_changes_that_undo_a_known_mistake_are_tried_for_its_place(
     runner = SimpleNamespace(source="", on_gpu=False)
     Causes().of(Failed(SPACE, runner, [failing], failing))  # type: ignore[arg-type]
     assert change in tried[-1].only and "missing_term" not in tried[-1].only
+
+
+OUTSIDE_OF_WEIGHT = Verdict(
+    Status.invalid_read, "Program (1, 0, 0) reads 4 bytes at offset 4 of weight, which has 4 bytes."
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject", "told"),
+    [
+        ("above", "rows", "The index of `weight` grows with rows, and `weight` doesn't"),
+        ("above", "cols", ""),
+        ("below", "rows", ""),
+    ],
+)
+def test_a_size_that_a_tensor_hasn_t_is_told_where_its_index_grows_with_it(
+    kind: str, subject: str, told: str
+) -> None:
+    rmsnorm = load_all()["rmsnorm"]
+    space = Space(Task(rmsnorm, rmsnorm.variants["triton"]), "float32", "aligned", 1)
+    result = CaseResult(space.edges()[0], OUTSIDE_OF_WEIGHT)
+    condition = Condition("", "", lambda case: True, kind, subject, 1)
+    failed = Failed(space, None, [result], result, Separation(condition, 3, 3))  # type: ignore[arg-type]
+    cause = _by_shape(failed)
+    assert (cause.what if cause else "") == told
+    assert cause is None or "has the shape (cols)" in cause.advice
+
+
+@pytest.mark.parametrize(
+    ("offset", "told"),
+    [
+        ("n", "`k` never uses `stride_xm`"),
+        ("stride_xm", "The access of `v` is outside only if `k` isn't contiguous"),
+    ],
+)
+def test_strides_that_a_kernel_never_reads_are_told(offset: str, told: str) -> None:
+    source = (
+        "@triton.jit\ndef k(p, n, stride_xm):\n"
+        f"    tl.store(p + tl.program_id(0) * {offset}, 0)\n\n\n"
+        "def flash_attention(q):\n    k[(1,)](q, 4, q.stride(0))\n"
+    )
+    failing = CaseResult(replace(PLAIN, layouts=(("k", "row_padded"),)), OUTSIDE)
+    other = CaseResult(PLAIN, Verdict(Status.passed))
+    runner = SimpleNamespace(source=source)
+    found = _by_strides(Failed(SPACE, runner, [failing, other], failing))  # type: ignore[arg-type]
+    assert found is not None and found.what == told
 
 
 LINES = {
