@@ -310,6 +310,8 @@ def _by_dtype(failed: Failed) -> Cause | None:
     has_both = "float32" in failed.space.task.variant.dtypes and ITEMSIZE[failed.space.dtype] == 2
     if not is_wrong or not has_both or failed.flaky or failed.runner.on_gpu:
         return None
+    if failed.repair_seconds <= 0:  # nothing else may be run
+        return None
     failing = [each.case for each in failed.results if each.case and not each.verdict.passed]
     failing = sorted(failing, key=lambda each: each.complexity)[:MOST_WIDENED]
     for case in failing:

@@ -207,8 +207,9 @@ def test_a_case_that_is_right_in_float32_alone_tells_of_a_step_in_half_precision
 
     runner = SimpleNamespace(source="", on_gpu=False, once=once)
     result = once(PLAIN)
-    failed = Failed(SPACE, runner, [result], result)  # type: ignore[arg-type]
+    failed = Failed(SPACE, runner, [result], result, repair_seconds=1.0)  # type: ignore[arg-type]
     assert bool(_by_dtype(failed)) == bool(right)
+    assert _by_dtype(replace(failed, repair_seconds=0.0)) is None
     wide = replace(SPACE, dtype="float32")
     assert _by_dtype(replace(failed, space=wide)) is None  # there is nothing wider
 
