@@ -150,8 +150,9 @@ def known_names(exercises: Mapping[str, Exercise], names: Iterable[str] | None) 
     known = [*exercises, *(f"{e.name}/{v}" for e in exercises.values() for v in e.variants)]
     for name in names:
         if name not in known:
-            close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-            hint = f" Did you mean {close[0]}?" if close else ""
+            close = _with_entry(exercises, name)
+            close = close or difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+            hint = f" Did you mean {' or '.join(close)}?" if close else ""
             there_are = ", ".join(exercises)
             stem = name.partition("/")[0]
             has_spec = any(stem == each.stem for each in the_course().specs.glob("*.yaml"))
@@ -159,6 +160,18 @@ def known_names(exercises: Mapping[str, Exercise], names: Iterable[str] | None) 
                 refuse(f"{name}: expected an exercise whose spec is right, one of {there_are}")
             refuse(f"{name}: expected the name of an exercise, one of {there_are}.{hint}")
     return names
+
+
+def _with_entry(exercises: Mapping[str, Exercise], name: str) -> list[str]:
+    """The variants that implement the function which a name has, as in `gemm_tiled/cuda`."""
+    entry, _, language = name.partition("/")
+    near = [
+        f"{exercise.name}/{variant.name}"
+        for exercise in exercises.values()
+        for variant in exercise.variants.values()
+        if entry in variant.all_entries
+    ]
+    return [each for each in near if language in each] or near
 
 
 def case_of(text: str | None, task: Task, dtype: str | None = None) -> Case:

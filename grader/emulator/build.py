@@ -46,7 +46,14 @@ _UNUSED = "warpgrade_unused_"  # prefix of symbols that only dead code needs
 MOST_SOURCE_BYTES = 1 << 20
 
 Kind = Literal[
-    "compile", "signature", "entry_missing", "no_extern_c", "main", "symbol", "unsupported"
+    "compile",
+    "hardware",
+    "signature",
+    "entry_missing",
+    "no_extern_c",
+    "main",
+    "symbol",
+    "unsupported",
 ]
 
 

@@ -22,7 +22,7 @@ from .glue import Entry
 STATIC_SHARED_LIMIT = 48 * 1024  # bytes per kernel; ptxas refuses more
 CONSTANT_LIMIT = 64 * 1024  # bytes per file; ptxas refuses more
 
-Kind = Literal["signature", "entry_missing", "no_extern_c", "main", "symbol", "compile"]
+Kind = Literal["signature", "entry_missing", "no_extern_c", "main", "symbol", "compile", "hardware"]
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ def _too_much_shared(elf: Elf) -> Iterator[Fault]:
         if size > STATIC_SHARED_LIMIT:
             name = plain_name(function)
             yield Fault(
-                "compile",
+                "hardware",
                 f"{name} has {size:,} bytes of static __shared__ memory; "
                 f"a kernel can have {STATIC_SHARED_LIMIT:,}, and more only as extern __shared__, "
                 "asked for with cudaFuncSetAttribute",
@@ -301,7 +301,7 @@ def _too_much_constant(elf: Elf) -> Iterator[Fault]:
         held = (symbol for symbol in elf.symbols if symbol.section == number)
         name = plain_name(max(held, key=lambda symbol: symbol.size).name)
         limit = f"of which a GPU has {CONSTANT_LIMIT:,} bytes for a file"
-        yield Fault("compile", f"{section.size:,} bytes of __constant__ memory, {limit}", name)
+        yield Fault("hardware", f"{section.size:,} bytes of __constant__ memory, {limit}", name)
 
 
 def _enclosing_function(name: str) -> str:

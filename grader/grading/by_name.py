@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from grader.emulator.findings import is_exchanged_launch
 from grader.executors.runner import CaseResult
+from grader.executors.source_text import SourceText
 from grader.grading import by_python, by_source
 from grader.grading.by_source import Context
 from grader.grading.diagnosis import Cause
@@ -373,6 +374,11 @@ _OF_TWO_VALUES = {"max": "`tl.maximum(a, b)`", "min": "`tl.minimum(a, b)`", "sum
 
 def _second_argument(text: str) -> str:
     """The second argument of a call, of which `text` is what follows its parenthesis; or ""."""
+    return [*_arguments(text), ""][1].strip()
+
+
+def _arguments(text: str) -> list[str]:
+    """The first arguments of a call, of which `text` is what follows its parenthesis."""
     depth, parts = 0, [""]
     for character in text:
         depth += (character in "([{") - (character in ")]}")
@@ -382,7 +388,7 @@ def _second_argument(text: str) -> str:
             parts.append("")
         else:
             parts[-1] += character
-    return parts[1].strip() if len(parts) > 1 else ""
+    return parts
 
 
 def _reduces_two_values(context: Context, match: re.Match[str]) -> Cause | None:
@@ -459,6 +465,43 @@ def _other_memory(context: Context, match: re.Match[str]) -> Cause:
     what = f"{who} accesses `{match[2]}` itself, which is memory of the {match[1]}"
     advice = context.result.hint or "Copy the data there with cudaMemcpy first."
     return Cause("other_memory", what, advice)
+
+
+_MOST_COPIES = 8
+_TO_HOST = re.compile(
+    r"\bcudaMemcpy(?:Async)?\s*\([^,;]{1,80},\s*(\w+)\b[^;]{0,200}\bcudaMemcpyDeviceToHost\b"
+)
+
+
+def _copied_from(context: Context, _: re.Match[str]) -> Cause | None:
+    """An output that nothing uses but a copy to the host: its destination is the other one."""
+    code = SourceText(context.source, False).code
+    for copy in islice(_TO_HOST.finditer(code), _MOST_COPIES):
+        name = copy[1]
+        is_output = re.search(rf"(?<!const )\bfloat\s*\*\s*{name}\s*[,)]", code)
+        if is_output and len(re.findall(rf"\b{name}\b", code)) == 2:  # its parameter and the copy
+            what = f"This copy reads `{name}`, which nothing writes"
+            advice = f"The destination comes first: cudaMemcpy({name}, ...), from host to device."
+            number = code.count("\n", 0, copy.start()) + 1
+            return Cause("copied_from", what, advice, context.shown(number))
+    return None
+
+
+_ADDS = r"\batomicAdd\w*\(\s*&\s*{0}\b|\b{0}\s*(?:\[[^\]]*\]\s*)*[-+]=|\b{0}\s*(?:\+\+|--)"
+
+
+def _added_to_nothing(context: Context, match: re.Match[str]) -> Cause | None:
+    """A sum in shared memory without a first value."""
+    name = match[1]
+    adds = re.search(_ADDS.format(name), context.line)
+    if not adds or re.search(rf"\b{name}\s*(?:\[[^\]]*\]\s*)*=(?!=)", context.source):
+        return None
+    what = f"This line adds to `{name}`, and nothing has stored a first value there"
+    advice = (
+        "Shared memory holds anything at the start: store 0 in each element that is added to, with "
+        "a `__syncthreads()` behind."
+    )
+    return Cause("added_to_nothing", what, advice, context.marked(*adds.span()))
 
 
 _CONSTANT = r"(?:\bconst(?:expr)?\s+\w+\s+{0}\s*=|#define\s+{0})\s*\d+\b"
@@ -540,6 +583,42 @@ def _lost_additions(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("lost_additions", what, advice)
 
 
+_SECOND_AXIS = re.compile(r"\bblockIdx\.[yz]\b|\bprogram_id\(\s*(?:axis\s*=\s*)?[12]\s*\)")
+
+
+def _flat_grid(context: Context, _: re.Match[str]) -> Cause | None:
+    """A kernel that counts blocks along y, and its launch, whose grid has x alone."""
+    text = SourceText(context.source, context.is_triton)
+    for kernel in (each for each in text.functions.values() if each.is_kernel):
+        used = _SECOND_AXIS.search(text.code, kernel.start, kernel.end)
+        launched = re.compile(rf"\b{kernel.name}\s*(?:\[([^\[\]]*)\]\(|(?:<[^<>;]*>)?<<<)")
+        launch = launched.search(text.code) if used else None
+        if used is None or launch is None or "gridDim" in text.code[kernel.start : kernel.end]:
+            continue
+        grid = launch[1] or _arguments(text.code[launch.end() :])[0].strip()
+        if not _has_one_axis(text.code, grid, context.is_triton):
+            continue
+        what = f"`{kernel.name}` uses `{used[0]}`, which is 0: the grid of its launch has x alone"
+        advice = "Launch a grid of both axes, or compute both tile numbers from the block's number."
+        places = (text.line_at(each.start()) for each in (used, launch))
+        return Cause("flat_grid", what, advice, context.shown(*places))
+    return None
+
+
+def _has_one_axis(code: str, grid: str, is_triton: bool) -> bool:
+    """Whether a launch's grid, or what stands for it, is known to have x alone."""
+    if grid.isidentifier():
+        name = rf"\b{grid}\s*=\s*(?:lambda \w+:\s*)?" if is_triton else rf"\bdim3\s+{grid}\b\s*"
+        given = re.search(rf"{name}([^;\n]+)", code)
+        if given is None:  # a number of blocks, in CUDA C++
+            return not is_triton
+        grid = given[1] if is_triton else f"dim3{given[1]}"
+    made = re.fullmatch(r"\((.+),\s*\)" if is_triton else r"dim3\s*[({](.*)[)}]", grid.strip())
+    if made is None:
+        return not is_triton and "dim3" not in grid
+    return len(_arguments(made[1])) == 1
+
+
 _DECLARED = re.compile(r"^(?:(?!//).)*\b__shared__\s+\w+\s+(\w+)\s*\[")
 
 
@@ -607,6 +686,12 @@ _TABLE = (
     _Row(r"\b(\w+)\[(\w+), ?(\w+)\]", _comma_in_subscript, True, Status.compile_error),
     _Row(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)", _size_of_a_pointer, True),
     _Row("", _rebound_output, status=Status.not_written),
+    _Row("written to", _copied_from, status=Status.not_written),
+    _Row(
+        r"\bof (\w+), which has [\d,]+ bytes of shared memory",
+        _added_to_nothing,
+        status=Status.uninitialised_read,
+    ),
     _Row("", lambda context, _: by_source.endless(context), status=Status.timed_out),
 )
 # What a race shows of itself, where no try says more.
@@ -623,6 +708,7 @@ _GENERAL = (
         _beyond_array,
     ),
     _Row(r"^Program [^\n]*? (?:reads|writes) \d+ bytes ", _cast_pointer),
+    _Row("", _flat_grid, status=Status.not_written),
     _in_words(
         r"incompatible dimensions at index (\d+): (\d+) and (\d+)",
         r"Two blocks that meet here have \2 and \3 elements along axis \1",

@@ -109,6 +109,26 @@ def not_a_pointer(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("no_pointer", mistake, advice, context.marked(*used.span(1)) if used else ())
 
 
+_PARAMETERS = re.compile(r"\bdef \w+\(([^()]*)\)")
+_AS_CONSTANT = re.compile(r"(\w+)\s*:\s*(?:\w+\.)?constexpr\b")
+
+
+def not_constant(context: Context, _: re.Match[str]) -> Cause | None:
+    """A block whose length is only known at the launch, where the kernel has a constant."""
+    above = "\n".join(context.lines[: context.result.line])
+    parameters = ["", *_PARAMETERS.findall(above)][-1]
+    constants = _AS_CONSTANT.findall(parameters)
+    used = re.search(r"\barange\((?:[^,()]*,)?\s*([a-z]\w*)\s*\)", context.line)
+    if not constants or not used or not re.search(rf"\b{used[1]}\b", parameters):
+        return None
+    mistake = f"`tl.arange` needs a constant, and `{used[1]}` is known only at the launch"
+    advice = (
+        f"Take blocks of `{constants[0]}` elements, more programs or a loop where one is too few, "
+        f"and a mask for what is past `{used[1]}`."
+    )
+    return Cause("no_constant", mistake, advice, context.marked(*used.span(1)))
+
+
 _TAKEN = re.compile(
     r"(?<![\w.])([A-Za-z_]\w*)\s*\[((?!(?:\s|:|None|,)*\])[^\[\]]+)\](\s*[-+*/]?=(?!=))?"
 )
@@ -121,7 +141,7 @@ def indexed(context: Context, _: re.Match[str]) -> Cause | None:
         return None
     name, index, is_stored = taken.groups()
     above = "\n".join(context.lines[: context.result.line])
-    parameters = ["", *re.findall(r"\bdef \w+\(([^()]*)\)", above)][-1]
+    parameters = ["", *_PARAMETERS.findall(above)][-1]
     mistake = f"A block has no elements that brackets take: `{name}[{index}]`"
     advice = "Choose elements by `tl.where`, or by the mask of a load or a store."
     if re.search(rf"\b{name}\b(?!\s*:)", parameters):
@@ -133,6 +153,7 @@ def indexed(context: Context, _: re.Match[str]) -> Cause | None:
 
 # A pattern of the compiler's words, and the cause that it may show.
 ROWS = (
+    (r"arange's arguments must be of type tl.constexpr", not_constant),
     (r"'(\w+)' (?:object )?has no attribute '(?:is_int|scalar)'", not_a_dtype),
     (r"(?:'triton\.language[\w.]*'|'tensor' object) has no attribute '(\w+)'", _UNKNOWN),
     (r"NameError: (\w+) leads to the module |must be real number, not tensor", _OF_MODULE),

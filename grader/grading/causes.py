@@ -21,9 +21,11 @@ from grader.executors.source_text import SourceText
 from grader.grading import by_name, hypotheses
 from grader.grading.diagnosis import Cause, Separation
 from grader.grading.repairs import ELSEWHERE, MOST_CHARACTERS, Failing, Repairs, failing_of
+from grader.spec import ITEMSIZE
 from grader.status import Status
 
 _OF_EXPONENTS = frozenset(["missing_term", "odd_function", "term", "unused"])
+_OF_COMPARISONS = frozenset(["number", "off_by_one", "operator", "stop", "term"])
 # By the name of a cause that outputs show, the changes that may show its place: by default any.
 _PLACED = {
     "rounded": frozenset({"cast", "no_cast", "function"}),
@@ -35,6 +37,8 @@ _PLACED = {
         ]
     ),
     "lse": _OF_EXPONENTS,
+    "mask_off_by_one": _OF_COMPARISONS,
+    "padding_counts": frozenset({"infinity", "without_other"}),
     "rescaling_exponent": _OF_EXPONENTS,
     "sum_over_k": frozenset(
         [
@@ -46,6 +50,7 @@ _PLACED = {
 # By the same name, a pattern of the lines where such a mistake stands.
 _EXPONENTIAL = r"\bexp2?f?\("
 _ABOUT = {"lse": r"lse\b.*=|\blog2?f?\(", "rescaling_exponent": _EXPONENTIAL}
+_ABOUT["mask_off_by_one"] = r"[<>]=?"
 _ABOUT["formula"] = r"\b(?:exp2?|tanh|r?sqrt|sigmoid|log2?|pow)f?\("
 _ABOUT |= dict.fromkeys(("new_rescaled", "sum_not_rescaled", "acc_not_rescaled"), _EXPONENTIAL)
 
@@ -121,7 +126,9 @@ class Causes:
                 self.at_places[placed.what] = placed = _at_place(cause, placed)
             cause = placed or cause
         cause = cause or guess
-        cause = _with_lines(cause, failed) or _by_strides(failed) or _by_rest(failed)
+        for rule in (_by_strides, _by_shape, _by_rest, _by_dtype):
+            cause = cause or rule(failed)
+        cause = _with_lines(cause, failed)
         if cause is None:
             language = failed.space.task.variant.language
             cause = by_name.general_cause_of(failed.result, failed.runner.source, language)
@@ -201,33 +208,118 @@ def _by_strides(failed: Failed) -> Cause | None:
     is_shown = any(each.sizes == case.sizes for each in plain)
     if not is_shown or accessed not in {each.name for each in failed.space.tensors}:
         return None
+    if unread := _unread_strides(failed):
+        return unread
     [name] = layouts
     what = f"The access of `{accessed}` is outside only if `{name}` isn't contiguous"
     advice = (
         f"Does a size or another stride stand for a stride of `{name}`, or is a factor missing?"
     )
+    if name != accessed:
+        advice = f"Does a stride of `{name}` stand in the index of `{accessed}`?"
     return Cause("strides", what, advice)
 
 
+def _unread_strides(failed: Failed) -> Cause | None:
+    """A kernel that gets strides and never reads them."""
+    text = SourceText(failed.runner.source, failed.space.task.variant.language == "triton")
+    for kernel in text.reached(failed.space.task.variant.entry):
+        read = set(re.findall(r"[A-Za-z_]\w*", text.code[kernel.body : kernel.end]))
+        unread = [f"`{each}`" for each in kernel.parameters if "stride" in each.lower()]
+        unread = [each for each in unread if each.strip("`") not in read]
+        if kernel.is_kernel and unread:
+            what = f"`{kernel.name}` never uses {', '.join(unread)}"
+            advice = (
+                "Multiply an index by its stride: rows can lie further apart than they are long."
+            )
+            return Cause("unread_strides", what, advice)
+    return None
+
+
+def _by_shape(failed: Failed) -> Cause | None:
+    """A tensor whose index grows with a size that its shape hasn't."""
+    match = _OF_TENSOR.search(failed.result.verdict.what)
+    condition = failed.separation.condition if failed.separation else None
+    if match is None or condition is None or failed.result.status not in _OUTSIDE:
+        return None
+    shapes = {each.name: each.shape for each in failed.space.tensors}
+    names = {name for dimension in shapes.get(match[1], ()) for name in dimension.names}
+    if condition.kind != "above" or not names or condition.subject in names:
+        return None
+    what = f"The index of `{match[1]}` grows with {condition.subject}, and `{match[1]}` doesn't"
+    shape = ", ".join(map(str, shapes[match[1]]))
+    advice = f"`{match[1]}` has the shape ({shape}): leave {condition.subject} out of its index."
+    return Cause("shape", what, advice)
+
+
+LEAST_WITHOUT_REST = 2  # cases
+_CONSTANT = re.compile(r"\b(?:constexpr|const|define)\b[ \w]{0,60}?\b(\w+)\s*=?\s*(\d+)\b")
 _DIVIDED = re.compile(r"(?<![\w.])(\w+)\s*(?://?|>>)\s*(\w+)\b")
 
 
 def _by_rest(failed: Failed) -> Cause | None:
     """A quotient of the source that rounds down, where the rest of a size isn't written."""
-    condition = failed.separation.condition if failed.separation else None
     is_unwritten = failed.result.status is Status.not_written
     is_unwritten |= "a grid needs at least one block" in failed.result.verdict.what
-    if condition is None or condition.kind != "not_multiple" or not is_unwritten:
+    if not is_unwritten:
         return None
-    for number, line in enumerate(failed.runner.source.split("\n"), 1):
+    condition = failed.separation.condition if failed.separation else None
+    is_apart = condition is not None and condition.kind == "not_multiple"
+    known = (
+        [condition.subject] if condition and is_apart else failed.space.task.exercise.sizes_names
+    )
+    source = failed.runner.source
+    numbers = {match[1]: match[2] for match in _CONSTANT.finditer(source)}
+    for number, line in enumerate(source.split("\n"), 1):
         for match in _DIVIDED.finditer(line) if len(line) < LONGEST_LINE else ():
-            if match[2] == str(condition.value) and condition.subject in match[1]:
-                rest = f"{condition.subject} % {match[2]}"
-                what = f"`{match[0]}` rounds down: the last {rest} elements are left out"
-                advice = "They need threads of their own, or a loop that takes one at a time."
-                code = SourceLine(number, line.rstrip(), "", match.start(), len(match[0]))
-                return Cause("rest", what, advice, (code,))
+            divisor = numbers.get(match[2], match[2])
+            sizes = [size for size in known if size in match[1]]
+            if not divisor.isdecimal() or not sizes or not _is_rest(failed, sizes[0], int(divisor)):
+                continue
+            what = (
+                f"`{match[0]}` rounds down: the last {sizes[0]} % {match[2]} elements are left out"
+            )
+            advice = "They need threads of their own, or a loop that takes one at a time."
+            if match[2] in numbers:  # a block's size, mostly
+                advice = f"Round up, and check each index: it has to be below {sizes[0]}."
+            code = SourceLine(number, line.rstrip(), "", match.start(), len(match[0]))
+            return Cause("rest", what, advice, (code,))
     return None
+
+
+def _is_rest(failed: Failed, size: str, divisor: int) -> bool:
+    """Whether those cases fail whose size isn't a multiple, and several that are right are."""
+    condition = failed.separation.condition if failed.separation else None
+    if condition and (condition.kind, condition.subject) == ("not_multiple", size):
+        return condition.value == divisor
+    has_rest = [
+        (each.case.size(size) % max(divisor, 1) > 0, each.verdict.passed)
+        for each in failed.results
+        if each.case
+    ]
+    apart = all(rest != passed for rest, passed in has_rest)
+    return apart and sum(passed for _, passed in has_rest) >= LEAST_WITHOUT_REST
+
+
+MOST_WIDENED = 3  # failing cases, run in float32 as well
+
+
+def _by_dtype(failed: Failed) -> Cause | None:
+    """What half precision loses, where the smallest failing cases are right in float32."""
+    is_wrong = failed.result.status in (Status.wrong_values, Status.not_finite)
+    has_both = "float32" in failed.space.task.variant.dtypes and ITEMSIZE[failed.space.dtype] == 2
+    if not is_wrong or not has_both or failed.flaky or failed.runner.on_gpu:
+        return None
+    if failed.repair_seconds <= 0:  # nothing else may be run
+        return None
+    failing = [each.case for each in failed.results if each.case and not each.verdict.passed]
+    failing = sorted(failing, key=lambda each: each.complexity)[:MOST_WIDENED]
+    for case in failing:
+        if not failed.runner.once(replace(case, dtype="float32")).verdict.passed:
+            return None
+    what = "The same cases are right in float32: a step is computed in half precision"
+    advice = "Convert right behind the load, and keep products and sums in float32 to the end."
+    return Cause("narrow", what, advice)
 
 
 def _at_place(cause: Cause, placed: Cause) -> Cause:
@@ -245,13 +337,21 @@ _HALF = re.compile(r"\.to\(tl\.b?float16\)|float16|__float2half|\bhalf\b")
 _NARROWS = re.compile(rf"\.to\((?!tl\.(?:float32|u?int)|(\w+)\.dtype\), \1\b)|{_HALF.pattern}")
 _ADDED = r"^\s*(\w+)(?:\[[^\]]*\])?\s*(?:\+=|=(?=.*\b\1\b)).*"  # to what the line has so far
 _OF_PRODUCT = re.compile(rf"{_ADDED}\btl\.dot\(")
+_CAUSAL = re.compile(  # keys against queries, whichever stand first
+    r"\w+\[None, :\][\w *+-]* [<>]=? [\w *+-]*\w+\[:, None\]"
+    r"|\w+\[:, None\][\w *+-]* [<>]=? [\w *+-]*\w+\[None, :\]"
+)
 # By the name of a cause, a pattern of the few lines that it is about.
 _SHOWN_AT = {
     "acc_and_new_rescaled": _OF_PRODUCT,
     "acc_not_rescaled": _OF_PRODUCT,
-    "mask_from_the_start": re.compile(r"\w+\[None, :\] *[<>]=? *\w+\[:, None\]"),
+    "lse": re.compile(r"\btl\.log2?\("),
+    "mask_from_the_start": _CAUSAL,
+    "mask_off_by_one": _CAUSAL,
     "overflow": re.compile(_EXPONENTIAL),
+    "narrow": re.compile(rf"{_NARROWS.pattern}|\bdtype=(?!tl\.(?:float32|int))[\w.]+"),
     "rounded": _NARROWS,
+    "sum_over_k": re.compile(r"\bK\s*//?\s*\w+"),  # which rounds down
     "rounded_inputs": re.compile(r"\btl\.dot\((?!.*\bieee\b)"),
     "sum_of_warp": re.compile(r"__shfl\w*\("),
     "sum_not_rescaled": re.compile(rf"{_ADDED}(?:\btl\.sum\(|{_EXPONENTIAL})"),

@@ -25,6 +25,7 @@ from grader.executors.cuda import cuda_metrics
 from grader.executors.cuda.native_runner import PlannedNativeRunner
 from grader.executors.planning import blank_arguments
 from grader.executors.runner import CaseResult, Runner
+from grader.executors.source_text import SourceText
 from grader.executors.triton import configurations, triton_metrics, triton_report
 from grader.executors.triton.triton_runner import PlannedTritonRunner
 from grader.plan import Plan
@@ -191,6 +192,8 @@ def measure(runs: TritonRuns | NativeRuns, seed: int) -> MemoryEvidence:
     evidence = _joined(first, further, runs.task.variant, note)
     if misplaced := _misplaced_padding(runs.runner.source, evidence):
         evidence = replace(evidence, notes=(*evidence.notes, misplaced))
+    if untiled := _without_tiles(runs.runner.source, evidence, runs.task.variant):
+        evidence = replace(evidence, notes=(*evidence.notes, untiled))
     return _with_most_memory(runs, evidence, seed)
 
 
@@ -212,6 +215,20 @@ def _seen_in_an_edge_case(
             missed = observed.reason.split("; ")[0]
             return replace(evidence, reason=f"{evidence.reason} With {edge}, {missed}.")
     return evidence
+
+
+def _without_tiles(source: str, evidence: MemoryEvidence, variant: Variant) -> str:
+    """A sentence on CUDA C++ that reads an argument too often and has no shared memory."""
+    if variant.language != "cuda" or "__shared__" in SourceText(source, False).code:
+        return ""
+    short = memory_bounds.shortfalls(evidence, variant)
+    missed = [judged.path[1] for _, judged in short if judged.path[0] == "reads"]
+    if not missed:
+        return ""
+    return (
+        f"The threads of a block fetch the same elements of {' and '.join(missed)}, each for "
+        "itself. Let them bring a tile into __shared__ memory together, and all use it."
+    )
 
 
 _PADDED_BELOW = re.compile(r"__shared__\s+\w+\s+(\w+)\[([\w ]+?) \+ (\d+)\]\[(\w+)\]")

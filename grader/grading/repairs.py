@@ -454,8 +454,9 @@ def _does_more(runner: Runner, changed: Runner, failure: Failing) -> bool:
     A kernel whose loop ends at the wrong place is right, too, where it visits everything.
     """
     largest = sorted(failure.elsewhere, key=lambda case: case.complexity, reverse=True)
-    passing = (case for case in largest[:MOST_COMPARED] if runner.once(case).verdict.passed)
-    case = next(passing, None)
+    beside = sorted(failure.passing, key=lambda case: case.complexity, reverse=True)
+    tried = [*largest[:MOST_COMPARED], *beside]
+    case = next((case for case in tried if runner.once(case).verdict.passed), None)
     if case is None:
         return False
     before, after = _work(runner, case), _work(changed, case)

@@ -251,7 +251,8 @@ def _messages(messages: Sequence[Message], console: Console, verbose: bool) -> N
     whole = len(messages) if verbose else 1
     # Without places, so that it mostly is one line.
     kinds = (message.kind.partition(" at ")[0] for message in messages[whole:])
-    others = list(dict.fromkeys(kinds))
+    shown = {message.kind.partition(" at ")[0] for message in messages[:whole]}
+    others = list(dict.fromkeys("more of this kind" if each in shown else each for each in kinds))
     also: list[Text] = []
     if others:
         listed = "; ".join(others[:SHOWN_OTHERS]) + ("; ..." if len(others) > SHOWN_OTHERS else "")

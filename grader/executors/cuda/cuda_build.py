@@ -46,7 +46,15 @@ MAX_KEPT_PROGRAMS = 150  # of about 0.7 MB each
 COMPILE_LIMITS = Limits(cpu_seconds=60.0, memory_bytes=3 << 30)
 
 Kind = Literal[
-    "compile", "signature", "entry_missing", "no_extern_c", "main", "symbol", "unsupported", "nvcc"
+    "compile",
+    "hardware",
+    "signature",
+    "entry_missing",
+    "no_extern_c",
+    "main",
+    "symbol",
+    "unsupported",
+    "nvcc",
 ]
 _Line = Annotated[int, pydantic.Field(ge=1, le=10_000_000)]
 

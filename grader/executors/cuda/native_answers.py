@@ -35,6 +35,7 @@ LEAST_BYTES = 8192  # of a case, below which copies prove nothing
 UNSUPPORTED = "this part runs on a GPU."
 _STATUS_OF_PROBLEM = {
     "compile": Status.compile_error,
+    "hardware": Status.compile_error,
     "nvcc": Status.compile_error,
     "signature": Status.compile_error,
     "entry_missing": Status.import_error,

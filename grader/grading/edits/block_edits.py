@@ -115,7 +115,8 @@ def _capped(scope: Scope) -> Iterator[Edit]:
         yield scope.edit("one_block", [change], what, advice, 1)
 
 
-_WARP = re.compile(r"\b(\w+)\s*=\s*threadIdx\.x\s*(?:/|>>)\s*\w+")
+_NUMBER_OF_WARP = r"threadIdx\.x\s*(?:/|>>)\s*\w+"
+_WARP = re.compile(rf"\b(\w+)\s*=\s*{_NUMBER_OF_WARP}")
 _IN_WARP = re.compile(r"\b(\w+)\s*=\s*threadIdx\.x\s*(?:%|&)\s*\(?\w+")
 
 
@@ -126,7 +127,7 @@ def _one_of_warp(scope: Scope) -> Iterator[Edit]:
     code = scope.text.code
     numbers = [match[1] for match in scope.matches(_IN_WARP)] or ["threadIdx.x % 32"]
     own = _SHARED_NUMBER.findall(code)
-    warps = "|".join({match[1] for match in scope.matches(_WARP)}) or " "
+    warps = "|".join([_NUMBER_OF_WARP, *{match[1] for match in scope.matches(_WARP)}])
     for match in scope.matches(rf"(?m)^[ \t]*((\w+)(?:\[(?:{warps})\])? = [^;\n]+;)"):
         stored = match[1].partition(" =")[0]
         if stored in own or ("[" in stored and match[2] in shared_arrays(code)):

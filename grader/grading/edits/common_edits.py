@@ -608,20 +608,16 @@ def _split(scope: Scope, one: re.Match[str], other: re.Match[str]) -> Iterator[E
 def _indices(scope: Scope) -> Iterator[Edit]:
     """An index without the block's or program's own part."""
     if scope.is_triton:
-        ids = [each for each in scope.values if "pid" in each or "row" in each] or [
-            "tl.program_id(0)"
-        ]
-        for match in scope.matches(r"tl\.arange\(0, (\w+)\)"):
-            for each in ids:
-                if scope.first_use.get(each, 0) < match.start():
-                    new = f"({each} * {match[1]} + {match[0]})"
-                    yield scope.instead("index", *match.span(), new, 4)
+        yield from _indices_of_programs(scope)
         return
     for match in scope.matches(r"(?<![*.+] )\bthreadIdx\.([xy])\b"):
         axis = match[1]
         new = f"(blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis})"
         uses_blocks = f"blockIdx.{axis}" in scope.code
         yield scope.instead("index", *match.span(), new, 3 if uses_blocks else 1)
+    for match in scope.matches(_BLOCK_START):  # in the place of a thread's own element
+        new = f"{match[0]} + threadIdx.{match[1] or match[2]}"
+        yield scope.instead("index", *match.span(), new, 1)
     pattern = re.compile(r"\bblockIdx\.([xy])\b(?!\s*\*)")
     for match in scope.matches(pattern):
         new = f"(blockIdx.{match[1]} * blockDim.{match[1]} + threadIdx.{match[1]})"
@@ -633,6 +629,29 @@ def _indices(scope: Scope) -> Iterator[Edit]:
         for size in sorted(scope.function.integers):
             for block in ("blockIdx.x", "blockIdx.y", *_rows(scope)):
                 new = f"{match[1]}[{block} * {size} + {match[2]}]"
+                yield scope.instead("index", *match.span(), new, 4)
+
+
+_BLOCK_START = (
+    r"(?<![+\w] )\b(?:blockIdx\.([xy])\s*\*\s*(?:blockDim\.\1|[A-Z]\w*)"
+    r"|(?:blockDim\.[xy]|[A-Z]\w*)\s*\*\s*blockIdx\.([xy]))(?=\s*[;,)])"
+)
+
+
+_ONE_ELEMENT = r"(?m)=\s*((?:tl\.program_id\([^()]*\)|\w+) \* ([A-Z]\w*))[ \t]*$"
+
+
+def _indices_of_programs(scope: Scope) -> Iterator[Edit]:
+    """In Triton, a program's first element for its block, or a block that each program has."""
+    if "tl.arange(" not in scope.code:
+        for match in scope.matches(_ONE_ELEMENT):
+            new = f"{match[1]} + tl.arange(0, {match[2]})"
+            yield scope.instead("index", *match.span(1), new, 1)
+    ids = [each for each in scope.values if "pid" in each or "row" in each] or ["tl.program_id(0)"]
+    for match in scope.matches(r"tl\.arange\(0, (\w+)\)"):
+        for each in ids:
+            if scope.first_use.get(each, 0) < match.start():
+                new = f"({each} * {match[1]} + {match[0]})"
                 yield scope.instead("index", *match.span(), new, 4)
 
 

@@ -32,6 +32,7 @@ def _guards(scope: Scope) -> Iterator[Edit]:
         start = match.start(2)
         tried = [*_bounds(statement, scope), *conditions]
         tried = [each for each in dict.fromkeys(tried) if scope.is_known(each, start)]
+        tried = [each for each in tried if not _is_left(scope, each, start)]
         tried.sort(key=lambda each: each.count("&&"))
         for place, condition in enumerate(tried):
             what = f"Nothing keeps this access inside: `{condition}` isn't checked before it"
@@ -49,6 +50,16 @@ def _guards(scope: Scope) -> Iterator[Edit]:
             if is_stored and not re.match(r"(?:const|float|int|auto)\b", statement):
                 change = Change(match.start(2), match.start(2), f"if ({condition}) ")
                 yield scope.edit("no_guard", [change], what, advice, cost)
+
+
+_LEFT = re.compile(r"\bif\s*\(([^{};\n]{1,120})\)\s*\{?\s*return\b")
+
+
+def _is_left(scope: Scope, condition: str, at: int) -> bool:
+    """Whether a return before a place compares the same, rightly or not."""
+    index, _, size = map(re.escape, condition.partition(" < "))
+    beyond = re.compile(rf"(?<![\w.]){index} >=? {size}\b|\b{size} <=? {index}(?![\w.])")
+    return any(beyond.search(match[1]) for match in scope.matches(_LEFT, end=at))
 
 
 _GUARDED = re.compile(r"\bif \(([^{};\n]{1,120})\)\s*\{?\s*(\w+\[[^;{}]*);")

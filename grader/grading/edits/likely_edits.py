@@ -282,7 +282,7 @@ class _Nearness:
                     number
                     for number in range(first, last + 1)
                     if any((m[1] or m[2]) in names for m in _ASSIGNED.finditer(self._line(number)))
-                } | {number for line in nearest for number in self._headers(first, line)}
+                } | {number for line in nearest for number in self._deciding(first, line)}
         launched = re.compile(rf"\b(?:{'|'.join(kernels)})\s*(?:\[|<<<)")
         for number, text in enumerate(self._text.lines, 1):
             if kernels and launched.search(text):
@@ -292,13 +292,15 @@ class _Nearness:
     def _line(self, number: int) -> str:
         return self._text.lines[number - 1]
 
-    def _headers(self, first: int, line: int) -> Iterator[int]:
-        """The lines whose blocks a line is in, by indentation."""
+    def _deciding(self, first: int, line: int) -> Iterator[int]:
+        """The lines whose blocks a line is in, by indentation, and returns at lines before it."""
         indent = _indent(self._line(line))
         for number in range(line - 1, first - 1, -1):
             text = self._line(number)
             if text.strip() and _indent(text) < indent:
                 indent = _indent(text)
+                yield number
+            elif _RETURNS.match(f"{text}{self._line(number + 1).strip()}"):
                 yield number
 
 
@@ -306,6 +308,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
+_RETURNS = re.compile(r"\s*if\b.*[{:)]\s*return\b")
 # The names that a line gives a value.
 _ASSIGNED = re.compile(
     r"([A-Za-z_]\w*)(?:\[[^\]\n]*\])*\s*(?:[-+*/]|<<|>>)?=(?!=)|\bfor\s+([A-Za-z_]\w*)"

@@ -36,7 +36,8 @@ def edits_of(scope: Scope) -> list[Edit]:
     beside = (*neighbour_edits.RULES, *loop_edits.RULES, *block_edits.RULES)
     for rule in (*own, *beside, *common_edits.RULES, *schemas.RULES):
         for edit in rule(scope):
-            if _chooses_kernel(scope, edit) or not as_named.isdisjoint(map(_span, edit.changes)):
+            is_as_named = not as_named.isdisjoint(map(_span, edit.changes))
+            if _chooses_kernel(scope, edit) or (is_as_named and edit.name != "unused"):
                 continue
             if any(
                 all(low <= e.start and e.end <= high for e in edit.changes) for low, high in special
@@ -53,7 +54,10 @@ def _span(change: Change) -> tuple[int, int]:
 
 
 def _as_named(scope: Scope) -> Iterator[tuple[int, int]]:
-    """Arguments that are called as their parameters are: another one is hardly meant there."""
+    """Arguments that are called as their parameters are: another one is hardly meant there.
+
+    Unless it is one that nothing reads.
+    """
     for call in scope.calls:
         callee = scope.callee_of(call)
         for span, name in zip(call.arguments, callee.parameters if callee else (), strict=False):

@@ -65,6 +65,35 @@ def _without_group(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("group_start", at, at, f"{match[2]} + ", 1, within.span())
 
 
+_OF_PRODUCT = re.compile(r"(?m)\b(\w+)\s*=\s*\w+\s*//\s*([a-z]\w*)[ \t]*$")
+
+
+def _last_of_named_groups(scope: Scope) -> Iterator[Edit]:
+    """As _last_group, where the tiles of a group have a name and both places take all its rows."""
+    for group in scope.matches(_OF_PRODUCT):
+        product = rf"\b{group[2]}\s*=\s*(?:([A-Z]\w*) \* (\w+)|(\w+) \* ([A-Z]\w*))[ \t]*$"
+        made = next(scope.matches(rf"(?m){product}"), None)
+        size, tiles = (made[1] or made[4], made[2] or made[3]) if made else ("", "")
+        divided = [
+            token
+            for token, before in zip(scope.tokens[1:], scope.tokens, strict=False)
+            if token.text == size and before.text in ("%", "//") and token.start > group.end()
+        ]
+        if len(divided) != 2:
+            continue
+        counts = [match[1] for match in scope.matches(_COUNTED) if match[1] != tiles]
+        blocks = dict.fromkeys(re.findall(r"\* ([A-Z]\w*) \+ tl\.arange", scope.code))
+        pairs = itertools.product(sorted(scope.function.integers), blocks)
+        for rows in (*counts, *(f"tl.cdiv({length}, {block})" for length, block in pairs)):
+            new = f"min({rows} - {group[1]} * {size}, {size})"
+            what = (
+                f"`{size}` tile rows are taken to be in every group, and the last group has fewer"
+            )
+            advice = f"Take the smaller of {size} and the rows that are left, at both places."
+            changes = [Change(each.start, each.end, new) for each in divided]
+            yield scope.edit("last_group", changes, what, advice, 1)
+
+
 _BEGINNING = re.compile(
     r"\b(\w+)\s*=\s*(?:[\w ()/*]{1,60} \* ([A-Z]\w*)|([A-Z]\w*) \* \w+)[ \t]*$", re.M
 )
@@ -430,6 +459,7 @@ OF_KERNELS: Sequence[Rule] = (
     _axes,
     _offsets,
     _last_group,
+    _last_of_named_groups,
     _casts,
 )
 OF_LAUNCHERS: Sequence[Rule] = (

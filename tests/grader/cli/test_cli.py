@@ -259,6 +259,21 @@ def test_a_list_without_a_name_or_with_a_wrong_one_is_refused(name: str) -> None
         console.known_names(load_all(), [name])
 
 
+@pytest.mark.parametrize(
+    ("name", "suggested"),
+    [
+        ("transpose_v1", "transpose/cuda_v1 or transpose/triton_v1"),
+        ("softmax_online/triton", "softmax/online"),
+        ("gemm_tiled", "gemm/cuda_tiled"),
+        ("transpose_v3/cuda", "transpose/cuda_v3"),
+    ],
+)
+def test_the_name_of_a_function_suggests_the_variants_that_implement_it(capsys, name, suggested):
+    with pytest.raises(typer.Exit):
+        console.known_names(load_all(), [name])
+    assert f"Did you mean {suggested}?" in one_line(capsys.readouterr().err)
+
+
 def test_a_name_like_no_other_suggests_nothing(capsys, wrong):
     line = one_line(call(capsys, "check", "qqqq", "--submission", wrong).err)
     assert line == "qqqq: expected the name of an exercise, one of silu."

@@ -565,14 +565,14 @@ def test_other_trouble_of_the_linker_breaks_no_rule(
 def test_too_much_static_shared_memory_is_what_it_is_with_nvcc(make: Make) -> None:
     shared = "    __shared__ float a[8192], b[4097]; a[0] = b[0];\n    int i"
     found = only(make(TWICE.replace("    int i", shared)))
-    assert (found.kind, found.line) == ("compile", 1)
+    assert (found.kind, found.line) == ("hardware", 1)
     assert "49,156 bytes of static __shared__ memory; a kernel can have 49,152" in found.message
 
 
 def test_more_constant_memory_than_a_gpu_has_is_refused(make: Make) -> None:
     table = "__constant__ float some[4], table[1 << 14];\n"
     found = only(make(table + TWICE))
-    assert (found.kind, found.line) == ("compile", 1)
+    assert (found.kind, found.line) == ("hardware", 1)
     assert "65,552 bytes of __constant__ memory, of which a GPU has 65,536" in found.message
     assert not make(table.replace("14", "13") + TWICE).problems
 

@@ -586,3 +586,88 @@ def test_a_loop_over_an_argument_of_1_is_told_as_what_it_is() -> None:
     told = of_kernel(words, "while n > 0:\n        n -= 1")
     assert told is not None and told.what.startswith("An argument of this condition is 1")
     assert of_kernel(words, "y = x_ptr + n") is None
+
+
+KERNEL = "__global__ void k(float* out) {{\n    __shared__ float total;\n{}    {}\n}}\n"
+
+
+@pytest.mark.parametrize("adds", ["atomicAdd(&total, v);", "total += v;"])
+def test_a_sum_in_shared_memory_without_a_first_value_is_named(adds: str) -> None:
+    words = "Thread (0,0,0) reads what nothing has written: 4 bytes at offset 0 of total, which "
+    words += "has 4 bytes of shared memory."
+    told = cause("uninitialised_read", words, KERNEL.format("", adds), "cuda", 3)
+    assert told is not None and told.what.startswith("This line adds to `total`, and nothing has")
+    begun = KERNEL.format("    if (t == 0) total = 0;\n", adds)
+    assert cause("uninitialised_read", words, begun, "cuda", 4) is None
+    read = KERNEL.format("", "out[0] = total;")
+    assert cause("uninitialised_read", words, read, "cuda", 3) is None
+
+
+def test_an_output_that_is_only_copied_from_is_named() -> None:
+    head = 'extern "C" void f(const float* in, float* to, int n) {\n'
+    copy = "    cudaMemcpy(row, to, n * 4, cudaMemcpyDeviceToHost);\n"
+    words = "nothing was written to to"
+    told = cause("not_written", words, f"{head}{copy}}}\n", "cuda")
+    assert told is not None and told.what == "This copy reads `to`, which nothing writes"
+    assert [each.line for each in told.code] == [2]
+    written = f"{head}    k<<<1, 32>>>(in, to);\n{copy}}}\n"
+    assert cause("not_written", words, written, "cuda") is None
+
+
+FLAT_CUDA = """__global__ void k(float* out) {{ out[{index}] = 0; }}
+extern "C" void f(float* out, int n) {{ {given} k<<<{grid}, dim3(8, 8)>>>(out); }}
+"""
+FLAT_TRITON = """@triton.jit
+def k(out_ptr):
+    tl.store(out_ptr + {index}, 0)
+
+def f(out, n):
+    grid = {grid}
+    k[grid](out)
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "given", "grid", "is_flat"),
+    [
+        ("blockIdx.y * 8 + blockIdx.x", "", "ceil_div(n, 8)", True),
+        ("blockIdx.y * 8 + blockIdx.x", "dim3 grid(ceil_div(n, 8));", "grid", True),
+        ("blockIdx.y * 8 + blockIdx.x", "dim3 grid(8, ceil_div(n, 8));", "grid", False),
+        ("blockIdx.y * 8 + blockIdx.x", "", "dim3(ceil_div(n, 8), 8)", False),
+        ("blockIdx.y * gridDim.x + blockIdx.x", "", "n", False),
+        ("blockIdx.x", "", "n", False),
+    ],
+)
+def test_a_kernel_that_counts_along_y_and_is_launched_along_x_is_named(
+    index: str, given: str, grid: str, is_flat: bool
+) -> None:
+    source = FLAT_CUDA.format(index=index, given=given, grid=grid)
+    told = cause("not_written", "out[8] was never written", source, "cuda")
+    assert (told is not None and "`blockIdx.y`, which is 0" in told.what) == is_flat
+
+
+@pytest.mark.parametrize(
+    ("index", "grid", "is_flat"),
+    [
+        ("tl.program_id(1)", "(triton.cdiv(n, 8),)", True),
+        ("tl.program_id(axis=1)", "lambda meta: (triton.cdiv(n, meta['B']),)", True),
+        ("tl.program_id(1)", "(4, triton.cdiv(n, 8))", False),
+        ("tl.program_id(0)", "(n,)", False),
+    ],
+)
+def test_so_is_one_of_triton(index: str, grid: str, is_flat: bool) -> None:
+    source = FLAT_TRITON.format(index=index, grid=grid)
+    told = cause("not_written", "out[8] was never written", source)
+    assert (told is not None and "which is 0: the grid of" in told.what) == is_flat
+
+
+def test_a_block_as_long_as_a_size_is_told_of_the_kernel_s_own_constant() -> None:
+    source = "@triton.jit\ndef k(x_ptr, n, BLOCK{}):\n    offs = tl.arange(0, {})\n"
+    words = "the kernel can't be compiled: arange's arguments must be of type tl.constexpr"
+
+    def told(*given: str) -> str:
+        found = cause("compile_error", words, source.format(*given), line=3)
+        return f"{found.what}. {found.advice}" if found else ""
+
+    assert "`n` is known only at the launch. Take blocks of `BLOCK`" in told(": tl.constexpr", "n")
+    assert "Declare the parameter" in told("", "BLOCK")

@@ -16,11 +16,14 @@ from grader.grading.causes import (
     Causes,
     Failed,
     _as_failing,
+    _by_dtype,
     _by_rest,
+    _by_shape,
     _by_strides,
     _with_lines,
 )
 from grader.grading.diagnosis import Cause, Condition, Separation
+from grader.grading.repairs import Repairs
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
@@ -40,7 +43,8 @@ def cause(
     """What is told of an access, of v outside; another case beside it passed or not."""
     failing = CaseResult(replace(PLAIN, layouts=layouts), verdict)
     other = CaseResult(beside, Verdict(Status.passed if passed else Status.wrong_values))
-    failed = Failed(SPACE, None, [failing, other], failing)  # type: ignore[arg-type]  # not run
+    runner = SimpleNamespace(source="")
+    failed = Failed(SPACE, runner, [failing, other], failing)  # type: ignore[arg-type]  # not run
     found = _by_strides(failed)
     return found.what if found else ""
 
@@ -167,6 +171,112 @@ def test_a_quotient_that_leaves_the_rest_out_is_told(
     assert (cause.what if cause else "").startswith(told) and bool(cause) == bool(told)
 
 
+@pytest.mark.parametrize(
+    ("unwritten", "written", "told"),
+    [
+        ([64, 300], [256, 512], "`cols / BLOCK` rounds down: the last cols % BLOCK elements"),
+        ([64, 512], [256, 1024], ""),  # a multiple fails, too
+        ([64, 300], [128, 512], ""),  # what is no multiple passes
+        ([64, 300], [256], ""),  # that may be chance
+    ],
+)
+def test_a_quotient_by_a_constant_is_told_where_just_the_multiples_are_right(
+    unwritten: list[int], written: list[int], told: str
+) -> None:
+    rmsnorm = load_all()["rmsnorm"]
+    space = Space(Task(rmsnorm, rmsnorm.variants["cuda_vector"]), "float32", "row_aligned", 1)
+    source = "constexpr int BLOCK = 256;\nint turns = cols / BLOCK;\n"
+    plain = space.edges()[0]
+    results = [
+        CaseResult(plain.with_size("cols", cols), Verdict(status))
+        for status, sizes in ((Status.not_written, unwritten), (Status.passed, written))
+        for cols in sizes
+    ]
+    failed = Failed(space, SimpleNamespace(source=source), results, results[0])  # type: ignore[arg-type]
+    cause = _by_rest(failed)
+    assert (cause.what if cause else "").startswith(told) and bool(cause) == bool(told)
+
+
+@pytest.mark.parametrize("right", ["float32", ""])
+def test_a_case_that_is_right_in_float32_alone_tells_of_a_step_in_half_precision(
+    right: str,
+) -> None:
+    def once(case: Case) -> CaseResult:
+        is_right = case.dtype == right
+        return CaseResult(case, Verdict(Status.passed if is_right else Status.wrong_values))
+
+    runner = SimpleNamespace(source="", on_gpu=False, once=once)
+    result = once(PLAIN)
+    failed = Failed(SPACE, runner, [result], result, repair_seconds=1.0)  # type: ignore[arg-type]
+    assert bool(_by_dtype(failed)) == bool(right)
+    assert _by_dtype(replace(failed, repair_seconds=0.0)) is None
+    wide = replace(SPACE, dtype="float32")
+    assert _by_dtype(replace(failed, space=wide)) is None  # there is nothing wider
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [("padding_counts", "infinity"), ("mask_off_by_one", "operator")]
+)
+def test_only_changes_that_undo_a_known_mistake_are_tried_for_its_place(
+    name: str, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Cause(name, "What outputs show", "", is_unplaced=True)
+    monkeypatch.setattr(Causes, "_evident", lambda *given: known)
+    tried = []
+    monkeypatch.setattr(Repairs, "again", lambda *given: None)
+    monkeypatch.setattr(Repairs, "cause_of", lambda self, runner, failing: tried.append(failing))
+    failing = CaseResult(PLAIN, Verdict(Status.wrong_values))
+    runner = SimpleNamespace(source="", on_gpu=False)
+    Causes().of(Failed(SPACE, runner, [failing], failing))  # type: ignore[arg-type]
+    assert change in tried[-1].only and "missing_term" not in tried[-1].only
+
+
+OUTSIDE_OF_WEIGHT = Verdict(
+    Status.invalid_read, "Program (1, 0, 0) reads 4 bytes at offset 4 of weight, which has 4 bytes."
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject", "told"),
+    [
+        ("above", "rows", "The index of `weight` grows with rows, and `weight` doesn't"),
+        ("above", "cols", ""),
+        ("below", "rows", ""),
+    ],
+)
+def test_a_size_that_a_tensor_hasn_t_is_told_where_its_index_grows_with_it(
+    kind: str, subject: str, told: str
+) -> None:
+    rmsnorm = load_all()["rmsnorm"]
+    space = Space(Task(rmsnorm, rmsnorm.variants["triton"]), "float32", "aligned", 1)
+    result = CaseResult(space.edges()[0], OUTSIDE_OF_WEIGHT)
+    condition = Condition("", "", lambda case: True, kind, subject, 1)
+    failed = Failed(space, None, [result], result, Separation(condition, 3, 3))  # type: ignore[arg-type]
+    cause = _by_shape(failed)
+    assert (cause.what if cause else "") == told
+    assert cause is None or "has the shape (cols)" in cause.advice
+
+
+@pytest.mark.parametrize(
+    ("offset", "told"),
+    [
+        ("n", "`k` never uses `stride_xm`"),
+        ("stride_xm", "The access of `v` is outside only if `k` isn't contiguous"),
+    ],
+)
+def test_strides_that_a_kernel_never_reads_are_told(offset: str, told: str) -> None:
+    source = (
+        "@triton.jit\ndef k(p, n, stride_xm):\n"
+        f"    tl.store(p + tl.program_id(0) * {offset}, 0)\n\n\n"
+        "def flash_attention(q):\n    k[(1,)](q, 4, q.stride(0))\n"
+    )
+    failing = CaseResult(replace(PLAIN, layouts=(("k", "row_padded"),)), OUTSIDE)
+    other = CaseResult(PLAIN, Verdict(Status.passed))
+    runner = SimpleNamespace(source=source)
+    found = _by_strides(Failed(SPACE, runner, [failing, other], failing))  # type: ignore[arg-type]
+    assert found is not None and found.what == told
+
+
 LINES = {
     "rounded": ("y = (x * 2).to(p.dtype.element_ty)", "x = tl.load(p).to(tl.float32)"),
     "rounded_inputs": ("s = tl.dot(a, b)", 's = tl.dot(a, b, input_precision="ieee")'),
@@ -175,6 +285,10 @@ LINES = {
     "acc_not_rescaled": ("acc = tl.dot(p, v, acc)", "s = tl.dot(q, k)"),
     "acc_and_new_rescaled": ("acc = tl.dot(p, v, acc) * alpha", "s = tl.dot(q, k)"),
     "sum_of_warp": ("v += __shfl_xor_sync(-1, v, d)", "v += w"),
+    "lse": ("lse = m + tl.log(l)", "l = l + tl.sum(p, axis=0)"),
+    "narrow": ("acc = tl.zeros([8], dtype=p.dtype.element_ty)", "a = tl.zeros([8], tl.float32)"),
+    "sum_over_k": ("steps = K // BLOCK_K", "steps = tl.cdiv(K, BLOCK_K)"),
+    "mask_off_by_one": ("t = m[:, None] + S > n[None, :]", "t = m[:, None] * S + n[None, :]"),
     "mask_from_the_start": (
         "t = n[None, :] <= m[:, None]",
         "t = (m[:, None] < M) & (n[None, :] < N)",

@@ -419,3 +419,25 @@ def test_a_run_that_is_too_much_has_nothing_added_where_smaller_ones_are_right(m
     runs = TooMuch(Status.out_of_memory)
     monkeypatch.setattr(memory_use, "MOST_EDGES", 0)
     assert memory_use.measure(runs, 7).reason == "no answer within 10 s."
+
+
+@pytest.mark.parametrize(
+    ("source", "reads", "told"),
+    [
+        ("sum += a[i] * b[j];  // no __shared__ yet", 128, True),
+        ("__shared__ float tile[8][8];", 128, False),
+        ("sum += a[i] * b[j];", 1, False),
+    ],
+)
+def test_shared_memory_is_told_where_an_argument_is_read_too_often_without_it(source, reads, told):
+    task = Task(SPECS["gemm"], SPECS["gemm"].variants["cuda_tiled"])
+    block = task.variant.memory
+    metrics = tuple(
+        Metric(".".join(path), reads if path == ("reads", "b") else 0, "")
+        for path, _ in block.bounds()
+        if path[0] == "reads"
+    )
+    case = str(fixed_case(task, block.case, 1))
+    evidence = MemoryEvidence(Status.passed, case=case, metrics=metrics)
+    note = memory_use._without_tiles(source, evidence, task.variant)
+    assert ("fetch the same elements of b" in note) == told

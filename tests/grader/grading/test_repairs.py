@@ -199,11 +199,13 @@ def test_memory_that_needs_to_be_cleared_is_told_though_kernels_store_to_scratch
     assert cause.what == "Nothing sets the memory of `torch.empty` before the kernel adds to it"
 
 
-def test_a_change_that_does_more_where_all_is_right_without_it_is_not_told(monkeypatch):
+@pytest.mark.parametrize("right", ["elsewhere", "passing"])
+def test_a_change_that_does_more_where_all_is_right_without_it_is_not_told(monkeypatch, right):
     """A loop that visits everything is right, too, and not what is meant."""
     runner = Runner(SOURCE, stores_in("cols"))
     runner.bytes = lambda source: 240 if stores_in("cols")(source, 70) else 200
-    failing = replace(failure(runner), elsewhere=[Case((("n", n),), "float32", 7) for n in (2, 3)])
+    cases = [Case((("n", n),), "float32", 7) for n in (2, 3)]
+    failing = replace(failure(runner), **{"elsewhere": [], right: cases})
     assert Repairs().cause_of(runner, failing) is None
     runner.bytes = lambda source: 200
     assert Repairs().cause_of(runner, failing) is not None

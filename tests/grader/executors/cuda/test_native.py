@@ -161,6 +161,12 @@ def test_what_only_the_emulator_refuses_is_a_limit_of_ours() -> None:
     assert told.problems[0].message.endswith("no member x")
 
 
+def test_what_no_gpu_has_stays_an_error_although_the_front_end_of_nvcc_accepts_it() -> None:
+    too_much = Problem(kind="hardware", message="k has 49,156 bytes of static __shared__ memory")
+    made = Program(None, "emulator", problems=(too_much,))
+    assert made.reconciled(ACCEPTED) == made
+
+
 @pytest.mark.parametrize("checked", [REFUSED, Checked()], ids=["both refuse", "nvcc is silent"])
 def test_an_error_of_the_emulators_compiler_stays_unless_nvcc_accepts(checked) -> None:
     made = Program(None, "emulator", problems=(ERROR,))

@@ -316,3 +316,17 @@ def test_the_end_of_a_loop_gets_the_shift_that_stands_elsewhere(shift):
     wrong = "(pid + 1) * BLOCK_M)"
     names = undone(text, f"(pid + 1) * BLOCK_M{added})", wrong, is_triton=True)
     assert "stop_lacks" in names
+
+
+def test_a_warp_s_element_that_all_its_threads_store_gets_one_of_them_by_any_index() -> None:
+    source = """
+__global__ void k(const float* in, float* out) {
+    __shared__ float sums[8];
+    float v = in[threadIdx.x];
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x >> 5] = v;
+    out[threadIdx.x] = sums[0];
+}
+extern "C" void f(const float* in, float* out) { k<<<1, 256>>>(in, out); }
+"""
+    guard = "if (threadIdx.x % 32 == 0) "
+    assert "one_of_warp" in undone(source, guard, "", is_triton=False)

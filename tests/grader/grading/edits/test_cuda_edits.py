@@ -1,5 +1,8 @@
-"""Guards and vectors of CUDA C++: each change undoes a mistake."""
+"""Guards, indices and vectors of CUDA C++: each change undoes a mistake."""
 
+import pytest
+
+from grader.grading.edits.likely_edits import ranked
 from tests.support.changed_texts import undone
 
 CUDA = """
@@ -19,3 +22,38 @@ def test_vectors_that_are_added_to_a_pointer_as_elements_are_counted_in_elements
 def test_an_unguarded_store_of_what_is_loaded_gets_a_condition():
     store = "out[t] = in[t];"
     assert "no_guard" in undone(CUDA, f"if (t < n) {store}", store, is_triton=False)
+
+
+@pytest.mark.parametrize("left", ["if (t > n) return;", "if (n < t) {\n        return;\n    }"])
+def test_a_return_that_compares_wrongly_is_changed_and_no_second_guard_is_asked_for(left: str):
+    source = CUDA.replace("if (t < n) out[t]", f"{left}\n    out[t]")
+    line = source[: source.index("out[t] =")].count("\n") + 1
+    edits = ranked(source, False, "f", "wrote_out_of_bounds", [line], ("", ""), 20)
+    assert "operator" in [each["name"] for each in edits[:10]]
+    assert not any("`t < n` isn't checked" in each["what"] for each in edits)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("blockIdx.x * blockDim.x + threadIdx.x", "blockIdx.x * blockDim.x"),
+        ("BLOCK * blockIdx.x + threadIdx.x", "BLOCK * blockIdx.x"),
+    ],
+)
+def test_the_first_element_of_a_block_gives_way_to_each_thread_s_own(right: str, wrong: str):
+    source = CUDA.replace("blockIdx.x * blockDim.x + threadIdx.x", right)
+    assert "index" in undone(source, right, wrong, is_triton=False)
+
+
+def test_an_argument_called_as_its_parameter_gives_way_to_a_parameter_that_nothing_reads():
+    source = """
+__device__ size_t at(int row, int col, int cols) { return row * cols + col; }
+__global__ void k(const float* in, float* out, int rows, int cols) {
+    const int row = blockIdx.x, col = threadIdx.x;
+    out[at(col, row, rows)] = in[at(row, col, cols)];
+}
+extern "C" void f(const float* in, float* out, int rows, int cols) {
+    k<<<rows, 64>>>(in, out, rows, cols);
+}
+"""
+    assert "unused" in undone(source, "row, rows)", "row, cols)", is_triton=False)

@@ -5,7 +5,7 @@ import pytest
 from grader.executors.source_text import SourceText
 from grader.grading.edits.likely_edits import ranked
 from grader.grading.edits.proposals import edits_of
-from tests.support.changed_texts import scopes
+from tests.support.changed_texts import changed, scopes, undone, without_blanks
 
 TRITON = """
 import triton
@@ -821,3 +821,45 @@ def test_the_number_of_a_condition_that_singles_out_a_size_is_not_the_mistake(
         if all(low <= e.start and e.end <= low + len(condition) for e in edit.changes)
     ]
     assert bool(changed) != is_special
+
+
+def test_the_first_element_of_a_program_gives_way_to_its_block() -> None:
+    source = """
+@triton.jit
+def k(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+
+def f(x, out):
+    k[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
+"""
+    assert "index" in undone(source, " + tl.arange(0, BLOCK)", "", is_triton=True)
+
+
+def test_a_last_group_with_fewer_rows_is_counted_where_a_group_s_tiles_have_a_name() -> None:
+    left = "min(tl.cdiv(M, BLOCK_M) - group * ROWS, ROWS)"
+    source = f"""
+@triton.jit
+def k(out_ptr, M, N, BLOCK_M: tl.constexpr, ROWS: tl.constexpr):
+    across = tl.cdiv(N, BLOCK_M)
+    tiles = ROWS * across
+    pid = tl.program_id(0)
+    group = pid // tiles
+    row = group * ROWS + (pid % tiles) % {left}
+    col = (pid % tiles) // {left}
+    offs = row * BLOCK_M + tl.arange(0, BLOCK_M)
+    tl.store(out_ptr + offs, col, mask=offs < M)
+
+
+def f(out):
+    k[(9,)](out, 8, 8, BLOCK_M=16, ROWS=4)
+"""
+    mistaken = source.replace(left, "ROWS")
+    texts = [
+        changed(mistaken, edit)
+        for scope in scopes(mistaken, is_triton=True)
+        for edit in edits_of(scope)
+        if edit.name == "last_group"
+    ]
+    assert without_blanks(source) in texts
