@@ -487,6 +487,7 @@ def _copied_from(context: Context, _: re.Match[str]) -> Cause | None:
     return None
 
 
+_STORES = r"\b{0}\s*(?:\[[^\]\n]{{0,120}}\]\s*)*=(?!=)"
 _ADDS = r"\batomicAdd\w*\(\s*&\s*{0}\b|\b{0}\s*(?:\[[^\]]*\]\s*)*[-+]=|\b{0}\s*(?:\+\+|--)"
 
 
@@ -494,7 +495,7 @@ def _added_to_nothing(context: Context, match: re.Match[str]) -> Cause | None:
     """A sum in shared memory without a first value."""
     name = match[1]
     adds = re.search(_ADDS.format(name), context.line)
-    if not adds or re.search(rf"\b{name}\s*(?:\[[^\]]*\]\s*)*=(?!=)", context.source):
+    if not adds or re.search(_STORES.format(name), context.source):
         return None
     what = f"This line adds to `{name}`, and nothing has stored a first value there"
     advice = (

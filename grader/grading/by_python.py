@@ -110,7 +110,7 @@ def not_a_pointer(context: Context, match: re.Match[str]) -> Cause | None:
 
 
 _PARAMETERS = re.compile(r"\bdef \w+\(([^()]*)\)")
-_AS_CONSTANT = re.compile(r"(\w+)\s*:\s*(?:\w+\.)?constexpr\b")
+_AS_CONSTANT = re.compile(r"\b(\w+)\s*:\s*(?:\w+\.)?constexpr\b")
 
 
 def not_constant(context: Context, _: re.Match[str]) -> Cause | None:

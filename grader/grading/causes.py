@@ -253,7 +253,7 @@ def _by_shape(failed: Failed) -> Cause | None:
 
 
 LEAST_WITHOUT_REST = 2  # cases
-_CONSTANT = re.compile(r"\b(?:constexpr|const|define)\b[ \w]{0,60}?\b(\w+)\s*=?\s*(\d+)\b")
+_CONSTANT = re.compile(r"\b(?:constexpr|const|define)\b[ \w]{0,60}?\b(\w+) {0,9}=? {0,9}(\d+)\b")
 _DIVIDED = re.compile(r"(?<![\w.])(\w+)\s*(?://?|>>)\s*(\w+)\b")
 
 

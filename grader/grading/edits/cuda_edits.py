@@ -52,7 +52,7 @@ def _guards(scope: Scope) -> Iterator[Edit]:
                 yield scope.edit("no_guard", [change], what, advice, cost)
 
 
-_LEFT = re.compile(r"\bif\s*\(([^{};\n]{1,120})\)\s*\{?\s*return\b")
+_LEFT = re.compile(r"\bif\s*\(([^{};\n]{1,120})\)\s*(?:\{\s*)?return\b")
 
 
 def _is_left(scope: Scope, condition: str, at: int) -> bool:
@@ -62,7 +62,7 @@ def _is_left(scope: Scope, condition: str, at: int) -> bool:
     return any(beyond.search(match[1]) for match in scope.matches(_LEFT, end=at))
 
 
-_GUARDED = re.compile(r"\bif \(([^{};\n]{1,120})\)\s*\{?\s*(\w+\[[^;{}]*);")
+_GUARDED = re.compile(r"\bif \(([^{};\n]{1,120})\)\s*(?:\{\s*)?(\w+\[[^;{}]*);")
 _CHOSEN = re.compile(r"= \(?([^?;={}\n]{1,120}?)\)? \? (\w+\[[^;:{}]*\]) :")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ import torch
 from grader.cases import Case, Space
 from grader.cases.compare import Verdict
 from grader.executors.runner import CaseResult
-from grader.grading import hypotheses
+from grader.grading import by_python, causes, hypotheses
 from grader.grading.causes import (
     Causes,
     Failed,
@@ -23,10 +24,12 @@ from grader.grading.causes import (
     _with_lines,
 )
 from grader.grading.diagnosis import Cause, Condition, Separation
+from grader.grading.edits import cuda_edits
 from grader.grading.repairs import Repairs
 from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
+from tests.support import work
 
 EXERCISE = load_all()["flash_attention"]
 SPACE = Space(Task(EXERCISE, EXERCISE.variants["triton"]), "float16", "aligned", 1)
@@ -329,3 +332,19 @@ def test_a_conversion_that_rounds_nothing_is_no_line_of_a_rounded_sum(
     failed = Failed(replace(SPACE, dtype=dtype), runner, [], result)  # type: ignore[arg-type]
     placed = _with_lines(Cause("rounded", "", ""), failed)
     assert placed is not None and [each.line for each in placed.code] == numbers
+
+
+@pytest.mark.parametrize(
+    ("pattern", "start"),
+    [
+        (causes._CONSTANT, "const int x"),
+        (cuda_edits._LEFT, "if (x)"),
+        (cuda_edits._GUARDED, "if (x)"),
+        (by_python._AS_CONSTANT, "x"),
+    ],
+    ids=["constant", "return", "guard", "parameter"],
+)
+def test_a_run_of_blanks_or_letters_is_read_once(pattern: re.Pattern[str], start: str) -> None:
+    with work.ending():
+        for more in (" ", "a"):
+            assert not pattern.search(start + more * (1 << 19))
