@@ -351,7 +351,8 @@ def _course_of(results: Path) -> tuple[Course, Path | None]:
     if given_course() is not None:
         course = the_course()
         return course, course.file
-    if (results / NAME).is_file():
+    stored = results / NAME
+    if stored.is_file() and stored.stat().st_size:  # a first run that was killed left it empty
         with Store(results) as store:
             kept = store.document("course")
         if kept is not None:

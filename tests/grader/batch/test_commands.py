@@ -300,6 +300,14 @@ def test_an_interrupted_batch_says_that_it_goes_on(capsys, source, results, monk
     assert scores(results) == {"ada": "4", "bob": "3", "cyd": "0"}
 
 
+def test_a_file_that_a_killed_first_run_left_empty_is_begun_anew(capsys, source, results):
+    results.mkdir()
+    (results / NAME).touch()
+    ran = call(capsys, "batch", source, "--out", results)
+    assert ran.code == 0, ran.err
+    assert len(scores(results)) > 1
+
+
 def test_the_seed_is_drawn_once_and_no_other_is_taken(capsys, source, graded):
     known = json.loads((graded / "gradebook.json").read_text())["seed"]
     ran = call(capsys, "batch", source, "--out", graded, "--seed", known + 1)
