@@ -33,7 +33,8 @@ def adopt_orphans() -> None:
 def below(pid: int) -> list[psutil.Process]:
     """All descendants of a process, including zombies; none where it is gone.
 
-    From the kernel's lists of children, or else from all processes.
+    From the kernel's lists of children, or else from all processes. A number of a list counts while
+    its process has that parent: where a submission forks without pause, it may soon be another's.
     """
     if not _HAS_LISTS:
         with contextlib.suppress(psutil.Error):
@@ -41,8 +42,9 @@ def below(pid: int) -> list[psutil.Process]:
     descendants: list[psutil.Process] = []
     for child in children(pid):
         with contextlib.suppress(psutil.Error):  # it has ended meanwhile
-            descendants.append(psutil.Process(child))
-        descendants += below(child)
+            process = psutil.Process(child)
+            if process.ppid() == pid:
+                descendants += [process, *below(child)]
     return descendants
 
 
