@@ -19,6 +19,7 @@ import psutil
 _PR_SET_CHILD_SUBREAPER = 36
 _TICKS = os.sysconf("SC_CLK_TCK")
 _ROUNDS = 50  # of killing: a process forked meanwhile is found in the next one
+_ROUND_SECONDS = 0.2  # in which a round's processes have to end
 
 _HAS_LISTS = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
@@ -96,8 +97,10 @@ def end(find: FindProcesses) -> None:
         for process in alive:
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        with contextlib.suppress(OSError):  # psutil doesn't expect newer kernels' errors
-            psutil.wait_procs(alive, timeout=0.2)
+        try:
+            psutil.wait_procs(alive, timeout=_ROUND_SECONDS)
+        except OSError:  # psutil doesn't expect newer kernels' errors, and hasn't waited for others
+            time.sleep(_ROUND_SECONDS / 10)
 
 
 def end_adopted(home: str, spare: Collection[int]) -> None:
