@@ -46,7 +46,8 @@ def _aligned_as_on_gpus(text: bytes) -> bytes:
 
     ptxas places a kernel's variables as they are declared, each at the next multiple of its type's
     alignment. So halves behind whole rows can be read by rows, and those behind three floats can't.
-    g++ writes a function's last variable first.
+    Those of device functions follow the kernel's there, and begin anew here. g++ writes a
+    function's last variable first.
     """
     ends: Counter[bytes] = Counter()
     starts: list[bytes] = []

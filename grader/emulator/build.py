@@ -45,16 +45,7 @@ _OF_PTX = re.compile(r"::warpgrade::ptx::|__cvta_generic_to_")
 _UNUSED = "warpgrade_unused_"  # prefix of symbols that only dead code needs
 MOST_SOURCE_BYTES = 1 << 20
 
-Kind = Literal[
-    "compile",
-    "hardware",
-    "signature",
-    "entry_missing",
-    "no_extern_c",
-    "main",
-    "symbol",
-    "unsupported",
-]
+Kind = Literal[objects.Kind, "unsupported"]
 
 
 @dataclass(frozen=True)

@@ -187,6 +187,9 @@ def launched(steps: Sequence[Step]) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
+_DRAWS = 3  # of values, on which copies alone have to be right
+
+
 def copied_alone(
     case: Case, asked: Plan, is_right_without: Callable[[Case, Collection[int]], bool]
 ) -> CaseResult | None:
@@ -197,7 +200,7 @@ def copied_alone(
     if not plan.copies_to_arguments(asked):
         return None
     launches = [place for place, step in enumerate(asked.calls[0]) if isinstance(step, Launch)]
-    drawn = (replace(case, seed=case.seed + n) for n in range(3))
+    drawn = (replace(case, seed=case.seed + n) for n in range(_DRAWS))
     is_right = all(is_right_without(each, launches) for each in drawn)
     return from_violation(case, plan.copies_alone(asked)) if is_right else None
 

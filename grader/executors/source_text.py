@@ -96,10 +96,15 @@ def tokens_of(code: str, start: int = 0, end: int | None = None, line: int = 1) 
     return tokens
 
 
+def code_of(source: str, is_triton: bool) -> str:
+    """A text without its comments and strings, docstrings among them."""
+    return _NO_CODE[is_triton].sub(" ", source)
+
+
 @lru_cache(maxsize=4)
 def numbers_of(source: str, is_triton: bool) -> tuple[int, ...]:
     """The whole numbers that code names, and what two of them around an operator make."""
-    code = _NO_CODE[is_triton].sub(" ", source)
+    code = code_of(source, is_triton)
     tokens = [each.text for each in tokens_of(re.sub(r"(?<=\d)['_](?=\d)", "", code))]
     values = [_number(text) for text in tokens]
     numbers = {value for value in values if value is not None}

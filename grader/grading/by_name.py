@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from grader.emulator.findings import is_exchanged_launch
 from grader.executors.runner import CaseResult
-from grader.executors.source_text import SourceText
+from grader.executors.source_text import SourceText, code_of
 from grader.grading import by_python, by_source
 from grader.grading.by_source import Context
 from grader.grading.diagnosis import Cause
@@ -71,17 +71,9 @@ _UNKNOWN = (
 )
 
 
-# Comments and docstrings: no word of them is a name of the file's. One without an end goes on to
-# the text's, so that nothing is looked at twice.
-_PROSE = {
-    True: re.compile(r"""\"{3}.*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)|#[^\n]*""", re.DOTALL),
-    False: re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL),
-}
-
-
 def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     name = next(filter(None, match.groups()))
-    code = _PROSE[context.is_triton].sub(" ", context.source)
+    code = code_of(context.source, context.is_triton)
     if not context.is_triton:
         code = f"threadIdx blockIdx blockDim gridDim warpSize {code}"
     names = dict.fromkeys(re.findall(r"\b[A-Za-z_]\w{0,60}\b", code))

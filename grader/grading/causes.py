@@ -225,8 +225,8 @@ def _unread_strides(failed: Failed) -> Cause | None:
     text = SourceText(failed.runner.source, failed.space.task.variant.language == "triton")
     for kernel in text.reached(failed.space.task.variant.entry):
         read = set(re.findall(r"[A-Za-z_]\w*", text.code[kernel.body : kernel.end]))
-        unread = [f"`{each}`" for each in kernel.parameters if "stride" in each.lower()]
-        unread = [each for each in unread if each.strip("`") not in read]
+        strides = [each for each in kernel.parameters if "stride" in each.lower()]
+        unread = [f"`{each}`" for each in strides if each not in read]
         if kernel.is_kernel and unread:
             what = f"`{kernel.name}` never uses {', '.join(unread)}"
             advice = (

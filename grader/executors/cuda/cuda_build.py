@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import pydantic
 
-from grader.emulator import nvcc_runtime, toolchain
+from grader.emulator import nvcc_runtime, objects, toolchain
 from grader.executors.compile import kept_builds
 from grader.executors.compile.kept_builds import KeptBuilds
 from grader.gpu import machine
@@ -45,17 +45,7 @@ MAX_PROBLEMS = 32
 MAX_KEPT_PROGRAMS = 150  # of about 0.7 MB each
 COMPILE_LIMITS = Limits(cpu_seconds=60.0, memory_bytes=3 << 30)
 
-Kind = Literal[
-    "compile",
-    "hardware",
-    "signature",
-    "entry_missing",
-    "no_extern_c",
-    "main",
-    "symbol",
-    "unsupported",
-    "nvcc",
-]
+Kind = Literal[objects.Kind, "unsupported", "nvcc"]
 _Line = Annotated[int, pydantic.Field(ge=1, le=10_000_000)]
 
 
