@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -305,7 +305,7 @@ MOST_WIDENED = 3  # failing cases, run in float32 as well
 
 
 def _by_dtype(failed: Failed) -> Cause | None:
-    """What half precision loses, where the smallest failing cases are right in float32."""
+    """What half precision loses, where such cases are right in float32, with all kinds of data."""
     is_wrong = failed.result.status in (Status.wrong_values, Status.not_finite)
     has_both = "float32" in failed.space.task.variant.dtypes and ITEMSIZE[failed.space.dtype] == 2
     if not is_wrong or not has_both or failed.flaky or failed.runner.on_gpu:
@@ -314,12 +314,20 @@ def _by_dtype(failed: Failed) -> Cause | None:
         return None
     failing = [each.case for each in failed.results if each.case and not each.verdict.passed]
     failing = sorted(failing, key=lambda each: each.complexity)[:MOST_WIDENED]
-    for case in failing:
+    for case in [*failing, *_with_each_data(failed.space)]:
         if not failed.runner.once(replace(case, dtype="float32")).verdict.passed:
             return None
     what = "The same cases are right in float32: a step is computed in half precision"
     advice = "Convert right behind the load, and keep products and sums in float32 to the end."
     return Cause("narrow", what, advice)
+
+
+def _with_each_data(space: Space) -> Iterable[Case]:
+    """The smallest edge case of a size class with each kind of its leading input's data."""
+    by_data: dict[str, Case] = {}
+    for case in sorted(space.edges(), key=lambda each: each.complexity):
+        by_data.setdefault(case.data, case)
+    return by_data.values()
 
 
 def _at_place(cause: Cause, placed: Cause) -> Cause:

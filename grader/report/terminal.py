@@ -306,7 +306,7 @@ def _frame(message: Message, console: Console) -> list[Text]:
     width = _width(console)
     for line in frame(message.code, width - 2).plain.splitlines():
         row = _text(f"  {line}", console, "bold red" if "^" in line else "")
-        row.truncate(width)
+        row.truncate(width, overflow="ellipsis")
         rows.append(row)
     return rows
 

@@ -200,18 +200,21 @@ def test_a_quotient_by_a_constant_is_told_where_just_the_multiples_are_right(
     assert (cause.what if cause else "").startswith(told) and bool(cause) == bool(told)
 
 
-@pytest.mark.parametrize("right", ["float32", ""])
+@pytest.mark.parametrize(
+    ("right", "wrong_data", "told"),
+    [("float32", "", True), ("", "", False), ("float32", "large", False)],
+)
 def test_a_case_that_is_right_in_float32_alone_tells_of_a_step_in_half_precision(
-    right: str,
+    right: str, wrong_data: str, told: bool
 ) -> None:
     def once(case: Case) -> CaseResult:
-        is_right = case.dtype == right
+        is_right = case.dtype == right and case.data != wrong_data
         return CaseResult(case, Verdict(Status.passed if is_right else Status.wrong_values))
 
     runner = SimpleNamespace(source="", on_gpu=False, once=once)
     result = once(PLAIN)
     failed = Failed(SPACE, runner, [result], result, repair_seconds=1.0)  # type: ignore[arg-type]
-    assert bool(_by_dtype(failed)) == bool(right)
+    assert bool(_by_dtype(failed)) == told
     assert _by_dtype(replace(failed, repair_seconds=0.0)) is None
     wide = replace(SPACE, dtype="float32")
     assert _by_dtype(replace(failed, space=wide)) is None  # there is nothing wider

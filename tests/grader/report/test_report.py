@@ -651,6 +651,13 @@ def test_a_long_message_keeps_its_cause_its_place_and_what_to_do():
     assert "nothing has written" not in told and "With that mended" in told
 
 
+def test_a_line_of_code_that_the_window_cuts_ends_in_an_ellipsis():
+    text = "sums[row] = " + " + ".join(f"x[{number}]" for number in range(10))
+    lines = message_lines(make_failure(code=(SourceLine(7, text, "", 0, 4),)), 60)
+    [line] = [each for each in lines if "7 |" in each]
+    assert line.endswith("…") and len(line) == 60
+
+
 @pytest.mark.parametrize("note", ["", "thread (0,0,0) writes"])
 def test_a_long_message_without_a_cause_ends_in_what_to_do(note: str) -> None:
     many = " The same happened 31 times there; this was the first."
