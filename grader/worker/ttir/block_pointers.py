@@ -10,7 +10,6 @@ import numpy as np
 from . import places
 from .floats import width_of
 from .ir import Op
-from .poison import Poison, some
 from .rectangles import Tensor, rectangle, span
 from .registry import Run, operation
 from .state import Frame, State
@@ -60,12 +59,9 @@ def load(op: Op) -> Run:
 
     def run(state: State, frame: Frame) -> None:
         addresses, inside = _block(op, frame.values[op.operands[0]], width_of(kind))
-        value = places.Elements(state, op, kind, shape, addresses, inside).read(padding or 0)
-        undefined: Poison | None = None
-        if inside is not None and padding is None:
-            active = state.active_as(len(shape))
-            undefined = some(~inside if active is None else ~inside & active, op)
-        frame.put([out], [(value, undefined)])
+        elements = places.Elements(state, op, kind, shape, addresses, inside)
+        value = elements.read(padding or 0)
+        frame.put([out], [(value, elements.masked_off() if padding is None else None)])
 
     return run
 
