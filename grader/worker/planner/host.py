@@ -200,7 +200,7 @@ class Planner:
             "type": type(error).__name__,
             "message": _words(error),
             "line": self._line(error),
-            "detail": excerpt or self._own_frames(error),
+            "detail": excerpt or self._detail(error),
         }
 
     def _line(self, error: BaseException) -> int | None:
@@ -208,24 +208,22 @@ class Planner:
             return error.lineno
         if isinstance(error, KernelError | SourceError) and error.line:
             return error.line
-        line = None
-        for each in causes(error):
-            for frame in traceback.extract_tb(each.__traceback__):
-                if frame.filename == self.path:
-                    line = frame.lineno
-        return line
+        frames = self._own_frames(error)
+        return frames[-1].lineno if frames else None
 
-    def _own_frames(self, error: BaseException) -> str:
-        lines = []
-        for each in causes(error):
-            for frame in traceback.extract_tb(each.__traceback__):
-                if frame.filename == self.path:
-                    text = f"  {Path(self.path).name}:{frame.lineno} in {frame.name}: {frame.line}"
-                    if text not in lines:
-                        lines.append(text)
+    def _detail(self, error: BaseException) -> str:
+        """Its frames, each once, and what Python, torch or Triton says."""
+        file = Path(self.path).name
+        frames = (f"  {file}:{e.lineno} in {e.name}: {e.line}" for e in self._own_frames(error))
+        lines = [*dict.fromkeys(frames)]
         if not isinstance(error, PlannerError):
             lines.append(f"{type(error).__name__}: {_words(error)}")
         return "\n".join(lines)
+
+    def _own_frames(self, error: BaseException) -> list[traceback.FrameSummary]:
+        """The frames of the submission's file, in an error and in its causes."""
+        frames = (f for each in causes(error) for f in traceback.extract_tb(each.__traceback__))
+        return [each for each in frames if each.filename == self.path]
 
 
 class _Bytes(io.BytesIO):
