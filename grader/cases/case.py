@@ -203,7 +203,9 @@ class Space:
     def edges(self) -> list[Case]:
         """The cases that are always run, smallest first."""
         leading = self.leading_edges()
-        return sorted(dict.fromkeys((*leading, *self._other_edges(leading))), key=attrgetter("complexity"))
+        return sorted(
+            dict.fromkeys((*leading, *self._other_edges(leading))), key=attrgetter("complexity")
+        )
 
     def leading_edges(self) -> list[Case]:
         """The edge cases in which inputs without `values` but the leading one are normal.
