@@ -17,8 +17,6 @@ from . import origins
 
 MAX_TEXT = 16 << 20  # characters
 MAX_ACCESSES = 512
-# In the path of functions that aren't the kernel's author's.
-_LIBRARY = ("/triton/language/", "/triton/tools/", "/triton/experimental/")
 
 Place = tuple[int, int]  # line and column
 Fields = dict[str, Any]
@@ -148,8 +146,8 @@ def _encoding(
 
 def _place_of(chain: origins.Chain) -> Place:
     """The line and column in the author's innermost function; (0, 0) for none."""
-    own = (each[1:] for each in chain if not any(part in each[0] for part in _LIBRARY))
-    return next(own, (0, 0))
+    _, line, column = origins.by_author(chain) or ("", 0, 0)
+    return line, column
 
 
 # --- LLVM IR --------------------------------------------------------------------------------------

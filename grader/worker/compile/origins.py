@@ -12,10 +12,13 @@ from collections.abc import Iterable, Mapping
 _MOST_STEPS = 200  # from a location to all that it is made of
 _MAX_DEPTH = 64  # of inlined calls, and of scopes
 _LOCATION = re.compile(r"(#loc\w*) = loc\((.{1,2000})\)\s*")
-_POSITION = re.compile(r'"((?:[^"\\]|\\.){0,1000})":(\d{1,9}):(\d{1,9})')
-_REFERENCE = re.compile(r"#loc\w*")
+# In a location's text: a place, or the name of another location.
+_PART = re.compile(r'"((?:[^"\\]|\\.){0,1000})":(\d{1,9}):(\d{1,9})|#loc\w*')
 _NODE = re.compile(r"(!\d+) = (?:distinct )?!DI\w+\((.{1,2000})\)\s*")
 _FIELD = re.compile(r'(\w+): (?:"((?:[^"\\]|\\.)*)"|(!?\d{1,9}\b))')
+
+# In the path of functions that aren't the kernel's author's.
+_LIBRARY = ("/triton/language/", "/triton/tools/", "/triton/experimental/")
 
 Chain = list[tuple[str, int, int]]
 
@@ -25,19 +28,27 @@ def mlir_locations(lines: Iterable[str]) -> dict[str, str]:
     return {match[1]: match[2] for line in lines if (match := _LOCATION.fullmatch(line))}
 
 
-def mlir_chain(name: str, locations: Mapping[str, str]) -> Chain:
-    """The chain of a location by its name."""
+def mlir_chain(location: str, locations: Mapping[str, str]) -> Chain:
+    """The chain of a location, given by its name or its text."""
     chain: Chain = []
-    pending = [name]
+    pending = [location]
     for _ in range(_MOST_STEPS):
         if not pending:
             break
-        body = locations.get(pending.pop(), "")
-        if match := _POSITION.search(body):
-            chain.append((match[1], int(match[2]), int(match[3])))
-        else:
-            pending += reversed(_REFERENCE.findall(body))  # the callee, then the caller
+        text = pending.pop()
+        place = _PART.fullmatch(text)
+        if place and place[2]:
+            chain.append((place[1], int(place[2]), int(place[3])))
+            continue
+        parts = _PART.finditer(locations.get(text, "") if place else text)
+        pending += [each[0] for each in parts][::-1]  # the callee, then the caller
     return chain
+
+
+def by_author(chain: Chain) -> tuple[str, int, int] | None:
+    """The innermost call that isn't in Triton's own library; None where there is none."""
+    own = (each for each in chain if not any(part in each[0] for part in _LIBRARY))
+    return next(own, None)
 
 
 def llvm_nodes(lines: Iterable[str]) -> dict[str, str]:
@@ -52,9 +63,9 @@ def llvm_chain(name: str, nodes: Mapping[str, str]) -> Chain:
         fields = _fields(nodes.get(name, ""))
         if not fields:
             break
-        line, column = (fields.get(each, "0") for each in ("line", "column"))
-        place = (int(each) if each.isdigit() else 0 for each in (line, column))
-        chain.append((_file(fields.get("scope", ""), nodes), *place))
+        given = (fields.get(each, "") for each in ("line", "column"))
+        line, column = (int(each) if each.isdigit() else 0 for each in given)
+        chain.append((_file(fields.get("scope", ""), nodes), line, column))
         name = fields.get("inlinedAt", "")
     return chain
 
