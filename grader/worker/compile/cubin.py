@@ -136,7 +136,7 @@ def _kernels(sections: Sequence[_Section]) -> Iterator[Kernel]:
 
 
 def table(listed: Sequence[Kernel]) -> str:
-    """The C++ of the table that emulator/include/warpgrade/cubin_kernels.h declares."""
+    """The C++ of the table that ../native/cubin_kernels.h declares."""
     lines = ["#include <warpgrade/cubin_kernels.h>", ""]
     rows = []
     for number, each in enumerate(listed):
