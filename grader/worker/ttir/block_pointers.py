@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +13,6 @@ from .rectangles import Tensor, rectangle, span
 from .registry import Run, operation
 from .state import Frame, State
 
-_CHECKED = re.compile(r"boundaryCheck = array<i32: ([\d, ]+)>")
 _PADDINGS = {1: 0.0, 2: np.nan}  # values outside of a tensor, by `padding`; else undefined
 
 
@@ -44,8 +42,7 @@ def _advance(op: Op) -> Run:
 
 def _block(op: Op, pointer: Tensor, width: int) -> tuple[np.ndarray, np.ndarray | None]:
     """Addresses, and which elements lie inside along the dimensions to be checked."""
-    matched = _CHECKED.search(op.text)
-    checked = {int(each) for each in matched[1].split(",")} if matched else set()
+    checked = set(op.attributes.get("boundaryCheck", ()))
     shape = op.operand_types[0].shape
     indices = [span(offset, n) for offset, n in zip(pointer.offsets, shape, strict=True)]
     addresses, inside = rectangle(pointer, indices, width, checked)
