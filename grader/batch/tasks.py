@@ -139,7 +139,6 @@ def grade_files(
         has_modules=False,
         checks_answers=True,
     )
-    results = []
     # The folder is as a student repeats a failure, and never read: all files are given.
     files = _files(task)
     where = Path("assignment")
@@ -147,10 +146,9 @@ def grade_files(
         where, task.exercises, options, sandbox=sandbox, files=files, lent=lent
     ) as session:
         opened(session)
-        for wanted in task.wanted:
-            results.append(_result(session, wanted, on_step))
+        results = tuple(_result(session, wanted, on_step) for wanted in task.wanted)
         environment = {**session.environment(), "host": platform.node()}
-    return Graded(tuple(results), environment)
+    return Graded(results, environment)
 
 
 def grade_in_pool(task: HandinTask) -> Graded:

@@ -22,10 +22,7 @@ def case_beside(task: Task, case: Case) -> Case | None:
     sizes stay equal.
     """
     drawn = random.Random(f"{case.seed} {task.exercise.name} {task.variant.name} {case}")
-    chosen: dict[int, int] = {}
-    for name, value in case.sizes:
-        if not _is_free(task.exercise, name):
-            chosen[value] = value
+    chosen = {value: value for name, value in case.sizes if not _is_free(task.exercise, name)}
     for _, value in case.sizes:
         if value not in chosen:
             chosen[value] = drawn.choice(_sizes_beside(value) or [value])

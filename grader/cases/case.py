@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any
 
 from grader.spec import Scalar, SizeRule, Tensor, Variant, drawn_sizes
@@ -202,7 +203,9 @@ class Space:
     def edges(self) -> list[Case]:
         """The cases that are always run, smallest first."""
         leading = self.leading_edges()
-        return sorted(dict.fromkeys((*leading, *self._other_edges(leading))), key=_size)
+        return sorted(
+            dict.fromkeys((*leading, *self._other_edges(leading))), key=attrgetter("complexity")
+        )
 
     def leading_edges(self) -> list[Case]:
         """The edge cases in which inputs without `values` but the leading one are normal.
@@ -215,7 +218,7 @@ class Space:
         for rules in self.alternatives:
             for sizes in drawn_sizes.edges(rules, self.task.exercise.where, self._enough_turns):
                 cases[self._turn(sizes, next(turn))] = None
-        return sorted(cases, key=_size)
+        return sorted(cases, key=attrgetter("complexity"))
 
     def _other_edges(self, cases: Sequence[Case]) -> Iterator[Case]:
         """A case for each pattern of each float input but the leading one, on sizes of `cases`.
@@ -332,10 +335,6 @@ def _with_sizes(space: Space, sizes: Mapping[str, int], chooser: random.Random) 
         {scalar.name: chooser.choice(scalar.values) for scalar in space.scalars},
         {name: chooser.choice(known) for name, known in space.stated.items()},
     )
-
-
-def _size(case: Case) -> tuple[int, int, int, int, int]:
-    return case.complexity
 
 
 def parse(text: str, task: Task, seed: int, is_run: bool = True) -> Case:

@@ -351,7 +351,7 @@ def main() -> None:
             sys.exit(USAGE)
         failed = "The grader itself failed. Please report this to the course staff:"
         errors.print(failed, style="red")
-        errors.print(traceback.format_exc(), markup=False, highlight=False, soft_wrap=True)
+        errors.print(traceback.format_exc(), highlight=False, soft_wrap=True)
         sys.exit(FAILED)
 
 

@@ -88,7 +88,7 @@ def _timed(
         def on_timing(text: str) -> None:
             on_step(text)
             if not errors.is_terminal:  # there is no bar, and this takes minutes
-                errors.print(text, markup=False, highlight=False)
+                errors.print(text, highlight=False)
 
         def on_reading(so_far: Readings) -> None:
             if out is not None:

@@ -446,7 +446,7 @@ def _finish(outcome: Outcome) -> None:
         names = one_line(", ".join(dict.fromkeys(outcome.failed)))
         tell(f"THE GRADER FAILED on {names}: the same command tries again", "red")
         if outcome.trouble:
-            errors.print(clean(outcome.trouble), markup=False, highlight=False, soft_wrap=True)
+            errors.print(clean(outcome.trouble), highlight=False, soft_wrap=True)
         raise typer.Exit(FAILED)
     if not outcome.complete:
         raise typer.Exit(INTERRUPTED)

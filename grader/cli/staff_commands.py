@@ -70,9 +70,7 @@ def write_stubs(
         exercises = {name: exercises[name] for name in dict.fromkeys(chosen)}
     written = stubs.write_stubs(course.reference, course.assignment, exercises, force=force)
     for path in written:
-        console.print(
-            str(path.relative_to(course.root)), markup=False, highlight=False, soft_wrap=True
-        )
+        console.print(str(path.relative_to(course.root)), highlight=False, soft_wrap=True)
     if not written:
         console.print("assignment/ is up to date")
 
@@ -194,7 +192,7 @@ def check_course(
             if finding.is_summary:
                 ran = finding.text
             elif plain:
-                console.print(finding.text, markup=False, highlight=False, soft_wrap=True, style="")
+                console.print(finding.text, highlight=False, soft_wrap=True, style="")
             else:
                 tell(finding.text, "red" if finding.is_mistake else "dim")
     if mistakes:

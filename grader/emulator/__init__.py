@@ -14,7 +14,6 @@
     toolchain.py     g++, the precompiled header and the prebuilt runtime
     joining.py       our own objects to one
     nvcc_runtime.py  our part of a planner whose host code nvcc compiles
-    cubins.py        parameters and resources of nvcc's kernels
     build.py         a .cu to programs, problems and a site table
     assembly.py      changes of a submission's assembly
     linking.py       an object to a planner and an executor, or to one program

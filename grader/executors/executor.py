@@ -305,7 +305,9 @@ class InputsAhead:
     def of(self, case: Case) -> Inputs:
         """The inputs of a case. Raises OracleError where the exercise's own function fails."""
         ahead, self._next = self._next, None
-        return ahead[1] if ahead is not None and ahead[0] == case else self._made(case)
+        if ahead is not None and ahead[0] == case:
+            return ahead[1]
+        return inputs.make(self._task, case)
 
     def make_next(self, case: Case) -> None:
         """Make the inputs of the case that is likely to follow, while a worker is busy.
@@ -315,7 +317,4 @@ class InputsAhead:
         following = self._following.pop(case, None)
         if following is not None:
             with contextlib.suppress(OracleError):
-                self._next = following, self._made(following)
-
-    def _made(self, case: Case) -> Inputs:
-        return inputs.make(self._task, case)
+                self._next = following, inputs.make(self._task, following)

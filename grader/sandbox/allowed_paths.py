@@ -104,8 +104,7 @@ def executable(device: DeviceName) -> list[Path]:
     if device != "cpu":
         return readable(device)
     paths = [Path("/lib64"), Path("/lib")] if not (loader := _loader()) else [loader]
-    for folder in package_folders("triton"):
-        paths.append(folder / "backends" / "nvidia" / "bin")
+    paths += [each / "backends" / "nvidia" / "bin" for each in package_folders("triton")]
     return [path for path in paths if path.exists()]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from . import memory, serving
-from .protocol import Code, Kind, Operation, Refusal, Request
+from .protocol import Code, Kind, Operation, Refusal, Request, words_of
 from .replays import Replayed, on
 
 MODULE_NAME = "baseline"
@@ -95,7 +95,7 @@ def _with_refusals(handler: serving.Handler) -> serving.Handler:
         except (MemoryError, torch.OutOfMemoryError) as error:
             raise Refusal(Code.out_of_memory, type=type(error).__name__) from None
         except Exception as error:
-            text = str(error)[:2000]
-            raise Refusal(Code.raised, type=type(error).__name__, message=text) from None
+            said = words_of(error)
+            raise Refusal(Code.raised, type=type(error).__name__, message=said) from None
 
     return serve

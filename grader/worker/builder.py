@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from . import gpu_build, gpu_entries, nvcc, serving
+from .compile.cubin import kernels
 from .gpu_build import Made
 from .protocol import Operation
 from .start import make_package
@@ -203,8 +204,6 @@ def _build_device_code(source: Path, wanted: Wanted, folder: Path) -> Made:
 
 def _kernel_names(cubin: Path) -> list[str]:
     """The names of a cubin's kernels, each with what it is called in the source behind it."""
-    from warpgrade_emulator import cubins
-
-    names = [each.name for each in cubins.kernels(cubin)][:_MAX_KERNELS]
+    names = [each.name for each in kernels(cubin.read_bytes())][:_MAX_KERNELS]
     shown = nvcc.demangled(names, cubin.parent)
     return [f"{name} {called}" for name, called in zip(names, shown, strict=True)]

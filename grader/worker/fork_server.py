@@ -52,6 +52,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from . import lockdown
+from .emptying import is_emptied
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -175,7 +176,7 @@ def _spawn(
     if message is None:
         return False
     if "empty" in message:
-        _send(control, {"id": message["id"], "emptied": _is_emptied(os.environ["HOME"])})
+        _send(control, {"id": message["id"], "emptied": is_emptied(os.environ["HOME"])})
         return True
     if "build" in message:
         from . import builder
@@ -229,39 +230,12 @@ def _remove_folders_of_ended(children: Children) -> None:
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(_of_role("planner"))):
             if entry.name not in live:
-                _is_emptied(entry.path)
+                is_emptied(entry.path)
                 os.rmdir(entry.path)  # noqa: PTH106 (pathlib costs an import here)
 
 
 def _of_role(role: str) -> str:
     return os.path.join(os.environ["HOME"], role)  # noqa: PTH118
-
-
-def _is_emptied(folder: str) -> bool:
-    """Remove what is in a folder; whether nothing is left.
-
-    Folders are moved to its top before they are emptied, so that none is too deep to be reached.
-    Each is opened as no link: this process may write where a worker may not.
-    """
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-    with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
-        top = os.open(folder, flags)
-        opened.callback(os.close, top)
-        pending = ["."]
-        while pending:
-            emptied = os.open(name := pending.pop(), flags, dir_fd=top)
-            with contextlib.ExitStack() as closing:
-                closing.callback(os.close, emptied)
-                for entry in list(os.scandir(emptied)):
-                    if not entry.is_dir(follow_symlinks=False):
-                        os.unlink(entry.name, dir_fd=emptied)
-                        continue
-                    moved = os.urandom(16).hex()
-                    os.rename(entry.name, moved, src_dir_fd=emptied, dst_dir_fd=top)
-                    pending.append(moved)
-            if name != ".":
-                os.rmdir(name, dir_fd=top)
-    return not os.listdir(folder)  # noqa: PTH208
 
 
 def _reap(control: socket.socket, children: Children, poller: select.poll) -> bool:

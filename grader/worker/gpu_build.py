@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from . import gpu_entries, nvcc
+from .compile import cubin
 
 # Of the host's code. Calls keep their lines; uninitialised bytes (the gaps of a structure that is a
 # kernel's parameter) are the same in every run.
@@ -55,7 +56,7 @@ def build(
     as in builder.Wanted, `flags` further options of nvcc's. Raises NvccError or OSError for a
     failure of the machine, never for the source.
     """
-    from warpgrade_emulator import assembly, cubins, glue, linking, toolchain
+    from warpgrade_emulator import assembly, glue, linking, toolchain
     from warpgrade_emulator.elf import Elf
 
     compiler = toolchain.find_nvcc()
@@ -76,10 +77,10 @@ def build(
     unused, problems, present = _check(elf, entries, provided, runtime.symbols, source)
     if not present:
         return Made(None, problems)
-    cubin = next((folder / "kept").glob("*.cubin"), None)
-    if cubin is None:
+    path = next((folder / "kept").glob("*.cubin"), None)
+    if path is None:
         raise nvcc.NvccError("nvcc left no cubin")
-    kernels = cubins.table(cubins.kernels(cubin))
+    kernels = cubin.table(cubin.kernels(path.read_bytes()))
     gpu_entries.compile_table(glue.entry_table(present) + kernels, tools.compiler, folder)
     renamed = assembly.redirected(runtime.symbols["provided"], True)
     _rename(folder, elf, [*renamed], unused)
@@ -89,7 +90,7 @@ def build(
     except linking.LinkError as error:
         raise nvcc.NvccError(f"the planner can't be linked: {str(error)[-500:]}") from None
     sites = {str(pc): (site.line, site.function) for pc, site in planner.sites.items()}
-    return Made(planner.path, problems, sites, [each.name for each in present], cubin)
+    return Made(planner.path, problems, sites, [each.name for each in present], path)
 
 
 def _host_flags(version: str) -> tuple[str, ...]:

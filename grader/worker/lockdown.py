@@ -171,7 +171,7 @@ def _trial(plan: dict[str, Any], scratch: str, secret: str, grader: int, device:
             f"{secret}.new", os.O_WRONLY | os.O_CREAT
         ),
         "read the grader's environment": lambda: os.open(f"/proc/{grader}/environ", os.O_RDONLY),
-        "see other processes": lambda: _others(grader),
+        "see other processes": _others,
         "signal the grader": lambda: os.kill(grader, 0),
         "reach the network": _connect,
         "make a user namespace": lambda: _check(_libc.unshare(_CLONE_NEWUSER)),
@@ -193,7 +193,7 @@ def _trial(plan: dict[str, Any], scratch: str, secret: str, grader: int, device:
     return possible
 
 
-def _others(grader: int) -> None:
+def _others() -> None:
     visible = [each for each in os.listdir("/proc") if each.isdigit()]  # noqa: PTH208
     if visible == [str(os.getpid())]:
         raise OSError("nobody")

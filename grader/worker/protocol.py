@@ -24,6 +24,7 @@ MAX_ARGS = 16
 MAX_RANK = 8
 MAX_TEXT = 64 * 1024
 MAX_LONG_TEXT = 4 << 20  # of an answer in several parts
+MAX_WORDS = 2000  # characters of an error's message
 
 # magic, version, operation, sequence, number of arguments, repeat
 REQUEST = struct.Struct("<IHHQII")
@@ -118,6 +119,15 @@ class Refusal(Exception):
         super().__init__(code.name)
         self.code = code
         self.text = text
+
+
+def words_of(error: BaseException) -> str:
+    """What an error says; "" where its `__str__`, which may be a submission's, raises."""
+    try:
+        text = str(error)
+    except Exception:
+        return ""
+    return text if len(text) <= MAX_WORDS else text[:MAX_WORDS] + " …"
 
 
 @dataclass(frozen=True)

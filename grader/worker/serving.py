@@ -25,10 +25,10 @@ from .protocol import (
     Refusal,
     Reply,
     Request,
+    words_of,
 )
 
 _HEAD_BYTES = 17
-_MOST_WORDS = 2000  # characters of an error
 _PART_BYTES = MAX_TEXT - _HEAD_BYTES - 3  # characters stay whole
 
 
@@ -88,7 +88,7 @@ def _answer(
     except MemoryError:
         return Code.out_of_memory, b'{"type": "MemoryError"}'
     except BaseException as error:  # this process's own error: report it and go on
-        described = {"type": type(error).__name__, "message": _words(error)}
+        described = {"type": type(error).__name__, "message": words_of(error)}
         return Code.bad_request, _cut(described)
 
 
@@ -97,14 +97,6 @@ def _cut(text: Mapping[str, Any]) -> bytes:
     if len(dumped) > MAX_TEXT:
         dumped = json.dumps({k: v for k, v in text.items() if k != "detail"}).encode()
     return dumped
-
-
-def _words(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception:
-        return ""
-    return text if len(text) <= _MOST_WORDS else text[:_MOST_WORDS] + " …"
 
 
 def _part(text: bytes, start: int) -> bytes:

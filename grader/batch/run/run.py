@@ -125,48 +125,41 @@ def grade(
     return work.outcome
 
 
+@dataclass
 class _Work:
     """One run over one plan."""
 
-    def __init__(
-        self,
-        course_class: CourseClass,
-        plan: Plan,
-        machines: Machines,
-        run: int,
-        options: Options,
-        watcher: Watcher,
-        total: int,
-    ) -> None:
-        self._class = course_class
-        self._store = course_class.store
-        seed = course_class.store.seed
+    course_class: CourseClass
+    plan: Plan
+    machines: Machines
+    run: int
+    options: Options
+    watcher: Watcher
+    total: int
+
+    def __post_init__(self) -> None:
+        self._store, seed = self.course_class.store, self.course_class.store.seed
         assert seed is not None  # see seed_of, which comes first
         self._seed = seed
-        self._plan = plan
-        self._machines = machines
-        self._run = run
-        self._options = options
-        self._watcher = watcher
-        self._total = total
-        self._waits = {number: set(keys) for number, keys in plan.open.items()}
-        self._check = Queue(machines.check, self._task, _one_by_one)
-        self._measure = Queue(machines.measure or machines.check, self._task, _one_by_one)
-        self.outcome = Outcome(total, shared=plan.shared)
+        self._waits = {number: set(keys) for number, keys in self.plan.open.items()}
+        check, measure = self.machines.check, self.machines.measure
+        self._check = Queue(check, self._task, _one_by_one)
+        self._measure = Queue(measure or check, self._task, _one_by_one)
+        self.outcome = Outcome(self.total, shared=self.plan.shared)
 
     def go(self, stop: threading.Event) -> None:
-        width = self._machines.check.width
-        on_gpu = self._machines.measure is not None
-        few = on_gpu and width > 1 and len(self._plan.jobs) < HANDINS_EACH * width
-        for job in self._plan.jobs:
+        width = self.machines.check.width
+        on_gpu = self.machines.measure is not None
+        few = on_gpu and width > 1 and len(self.plan.jobs) < HANDINS_EACH * width
+        for job in self.plan.jobs:
             for queue, is_checked in ((self._check, False), (self._measure, True)):
                 mine = tuple(each for each in job.wanted if bool(each.checked) is is_checked)
                 whole = replace(job, wanted=mine)
                 queue.add((_by_exercise(whole) if few else [whole]) if mine else [])
-        self._watcher.begin(self._total - len(self._waits), self._total)
+        self.watcher.begin(self.total - len(self._waits), self.total)
         self._tell_outdated()
         self._tell_estimate()
-        gpu = None if self._machines.device == CPU else self._machines.device
+        gpu = None if self.machines.device == CPU else self.machines.device
         here = {**environment(), "gpu": gpu}  # of tasks that nobody has graded
         try:
             for ended in schedule.run([self._check, self._measure], stop):
@@ -183,7 +176,7 @@ class _Work:
             NewResult(
                 each.key,
                 each.evidence,
-                self._machines.device,
+                self.machines.device,
                 to_measure=each.to_measure,
                 grader_failed=observed[each.key].has_grader_error,
                 seconds=each.seconds,
@@ -191,7 +184,7 @@ class _Work:
             )
             for each in done.results
         ]
-        self._store.results.keep(results, self._seed, done.environment, self._run)
+        self._store.results.keep(results, self._seed, done.environment, self.run)
         self.outcome.graded += len(results)
         if any(each.grader_failed for each in results):
             self.outcome.failed.append(done.job.handin.handin.id)
@@ -199,10 +192,10 @@ class _Work:
         self._measure_later(done.job, done.results)
         self._is_done({each.key for each in done.results if not each.to_measure})
         if is_measured:
-            self._watcher.measured(done, len(self._measure.waiting))
+            self.watcher.measured(done, len(self._measure.waiting))
         else:
             left = len(self._waits)
-            self._watcher.finished(done, list(observed.values()), self._total - left)
+            self.watcher.finished(done, list(observed.values()), self.total - left)
 
     def _measure_later(self, job: Job, results: Sequence[Result]) -> None:
         wanted = {each.key: each for each in job.wanted}
@@ -223,34 +216,35 @@ class _Work:
         return HandinTask(
             self._store.handins.files(job.handin.number),
             job.wanted,
-            self._class.exercises,
+            self.course_class.exercises,
             self._seed,
-            self._machines.device,
-            self._class.effort or Effort(),
-            self._options.require_sandbox,
+            self.machines.device,
+            self.course_class.effort or Effort(),
+            self.options.require_sandbox,
         )
 
     def _tell_outdated(self) -> None:
         """Print which results are run again although their files haven't changed."""
-        outdated = self._plan.outdated
+        outdated = self.plan.outdated
         if outdated:
             names = ", ".join(f"{count} of {name}" for name, count in outdated.items())
-            self._watcher.say(
+            self.watcher.say(
                 f"Graded anew, since the grader or the specs have changed: {names}. "
                 "The old results stay in the store"
             )
 
     def _tell_estimate(self) -> None:
         """Print how long timing will hold the GPU at most; only right variants are timed."""
-        if self._machines.measure is None:
+        if self.machines.measure is None:
             return
-        wanted = (each.task(self._class.exercises) for j in self._plan.jobs for each in j.wanted)
+        exercises = self.course_class.exercises
+        wanted = (each.task(exercises) for job in self.plan.jobs for each in job.wanted)
         count = sum(task.variant.is_graded_on_speed for task in wanted)
         if count:
-            seconds = self._store.results.seconds_per_timing(self._machines.device)
+            seconds = self._store.results.seconds_per_timing(self.machines.device)
             origin = "as measured so far" if seconds else "a guess before the first one"
             hours = count * (seconds or SECONDS_PER_TIMING) / 3600
-            self._watcher.say(
+            self.watcher.say(
                 f"Timing: at most {count} variants, some {hours:.2g} GPU hours ({origin})"
             )
 

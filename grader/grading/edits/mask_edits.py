@@ -71,9 +71,6 @@ def _synthetic(scope: Scope) -> list[str]:
     return [f"{i} < {n}" for i in indices for n in sorted(scope.function.integers)][:12]
 
 
-MOST_STEPS = 2  # from a name to the expression that its pointers are made by
-
-
 def _mask_of(scope: Scope, call: Call) -> tuple[int, int] | None:
     """Where the expression of an access's mask stands: in the call, or where its name is given."""
     source = scope.text.source

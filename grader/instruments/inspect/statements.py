@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from grader.executors.cuda.joining import Joined
+from grader.worker.compile import origins
 
 _FOLDER = "submission"  # the one that a sandbox holds a submission's files in
 _MOST_LINES = 200_000  # of a text, and characters of a line: what is read takes time
@@ -73,7 +74,7 @@ def resolved(
     files: Files,
     definition: str,
     at: re.Pattern[str],
-    chain_of: Callable[[str], Sequence[tuple[str, int]]],
+    chain_of: Callable[[str], origins.Chain],
     hidden: re.Pattern[str] | None = None,
 ) -> list[Statement]:
     """The statements of a text whose lines name a location, which other lines define.
@@ -89,7 +90,8 @@ def resolved(
             continue
         match = at.search(line)
         if match and match[1] not in places:
-            places[match[1]] = files.innermost(chain_of(match[1]))
+            chain = chain_of(match[1])
+            places[match[1]] = files.innermost([(path, line) for path, line, _ in chain])
         place = places[match[1]] if match else None
         statements.append(Statement((hidden or at).sub("", line).rstrip(), place, number))
     return statements
@@ -97,80 +99,22 @@ def resolved(
 
 # --- MLIR ----------------------------------------------------------------------------------------
 
-_MOST_STEPS = 200  # from a location to all that it is made of
-_DEFINED = re.compile(r"#(loc\d*) = loc\((.*)\)\s*")
-_AT_END = re.compile(r" loc\(#(loc\d*)\)\s*$")
+_AT_END = re.compile(r" loc\((#loc\w*)\)\s*$")
 _HIDDEN = re.compile(r'\s*loc\((?:#loc\d*|unknown|"[^"]*"\(#loc\d*\))\)')
-_MLIR_FILE = re.compile(r'"([^"]*)":(\d{1,8}):\d+')
-_NAMED = re.compile(r'"[^"]*"\(#(loc\d*)\)')
-_CALL = re.compile(r"callsite\(#(loc\d*) at #(loc\d*)\)")
-_FUSED = re.compile(r"fused(?:<[^\[]*>)?\[(.*)\]")
-_ONE = re.compile(r"#(loc\d*)")
 
 
 def read_mlir(text: str, files: Files) -> list[Statement]:
     """The statements of TTIR or TTGIR: locations are resolved, and left out of the text."""
-    written = {m[1]: m[2] for line in lines_of(text) if (m := _DEFINED.fullmatch(line))}
-    return resolved(text, files, "#loc", _AT_END, lambda name: _mlir_chain(name, written), _HIDDEN)
-
-
-def _mlir_chain(name: str, written: dict[str, str]) -> list[tuple[str, int]]:
-    """The files and lines of a location, the innermost call first."""
-    chain: list[tuple[str, int]] = []
-    waiting = [name]
-    for _ in range(_MOST_STEPS):  # locations may lead to each other
-        if not waiting:
-            break
-        text = written.get(waiting.pop(), "")
-        if match := _MLIR_FILE.match(text):
-            chain.append((match[1], int(match[2])))
-        elif match := _CALL.match(text):
-            waiting += [match[2], match[1]]
-        elif match := _NAMED.match(text):
-            waiting.append(match[1])
-        elif (match := _FUSED.match(text)) and (first := _ONE.search(match[1])):
-            waiting.append(first[1])
-    return chain
+    known = origins.mlir_locations(lines_of(text))
+    return resolved(text, files, "#loc", _AT_END, lambda n: origins.mlir_chain(n, known), _HIDDEN)
 
 
 # --- LLVM IR -------------------------------------------------------------------------------------
 
-_MAX_DEPTH = 40  # of inlined calls, and of scopes
-_NODE = re.compile(r"!(\d+) = (?:distinct )?!DI(\w+)\((.*)\)\s*")
-_DEBUG = re.compile(r",? !dbg !(\d+)")
-_FIELD = re.compile(r'(\w+): (?:!(\d+)|"([^"]*)"|(\d+))')
-
-_Node = dict[str, str]
+_DEBUG = re.compile(r",? !dbg (!\d+)")
 
 
 def read_llvm(text: str, files: Files) -> list[Statement]:
     """The statements of LLVM IR; debug information is resolved, and left out of the text."""
-    matches = map(_NODE.fullmatch, lines_of(text))
-    nodes = {match[1]: _fields(match[3]) for match in matches if match}
-    return resolved(text, files, "!", _DEBUG, lambda number: _llvm_chain(number, nodes))
-
-
-def _fields(text: str) -> _Node:
-    return {match[1]: next(filter(None, match.groups()[1:]), "") for match in _FIELD.finditer(text)}
-
-
-def _llvm_chain(number: str, nodes: dict[str, _Node]) -> list[tuple[str, int]]:
-    chain: list[tuple[str, int]] = []
-    for _ in range(_MAX_DEPTH):
-        node = nodes.get(number)
-        if node is None:
-            break
-        line = node.get("line", "0")
-        chain.append((_file(node.get("scope", ""), nodes), int(line) if line.isdigit() else 0))
-        number = node.get("inlinedAt", "")
-    return chain
-
-
-def _file(scope: str, nodes: dict[str, _Node]) -> str:
-    """The path of the file that a scope lies in."""
-    for _ in range(_MAX_DEPTH):
-        node = nodes.get(scope, {})
-        if "filename" in node:
-            return f"{node.get('directory', '')}/{node['filename']}"
-        scope = node.get("file") or node.get("scope", "")
-    return ""
+    nodes = origins.llvm_nodes(lines_of(text))
+    return resolved(text, files, "!", _DEBUG, lambda name: origins.llvm_chain(name, nodes))

@@ -29,7 +29,7 @@ def lint(
             mistakes += _of_variant(variant, each, readings.device, known.get(variant.name, ()))
     for ladder in readings.ladders:
         if ladder.exercise == exercise.name:
-            mistakes += _of_ladder(exercise, ladder)
+            mistakes += _of_ladder(ladder)
     return mistakes
 
 
@@ -104,7 +104,7 @@ def _of_threshold(place: tuple[str | int, ...], proposal: Proposal) -> Iterator[
         )
 
 
-def _of_ladder(exercise: Exercise, ladder: LadderReadings) -> Iterator[Mistake]:
+def _of_ladder(ladder: LadderReadings) -> Iterator[Mistake]:
     """A later rung's solution is not slower than an earlier one's."""
     best: tuple[str, Baseline] | None = None
     for name, timed in ladder.rungs.items():

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
+
+from . import origins
 
 MAX_TEXT = 16 << 20  # characters
 MAX_ACCESSES = 512
-_MAX_DEPTH = 64  # locations followed from one
-# In the path of functions that aren't the kernel's author's.
-_LIBRARY = ("/triton/language/", "/triton/tools/", "/triton/experimental/")
 
 Place = tuple[int, int]  # line and column
 Fields = dict[str, Any]
@@ -35,9 +34,6 @@ _POINTERS = re.compile(
     r"(?:(#\w+)|#ttg\.slice<\{dim = (\d), parent = (#\w+)\}>)>"
 )
 _LOCATION = re.compile(r"loc\((#loc\w*)\)\s*$")
-_DEFINITION = re.compile(r"^(#loc\w*) = loc\((.{1,2000})\)\s*$")
-_POSITION = re.compile(r'"((?:[^"\\]|\\.){0,1000})":(\d{1,9}):(\d{1,9})')
-_REFERENCE = re.compile(r"#loc\w*")
 _WARPS = re.compile(r'"ttg\.num-warps" = (\d{1,3}) : i32')
 _ONE_BLOCK = '"ttg.num-ctas" = 1 : i32'
 _KINDS = {
@@ -56,7 +52,6 @@ _ASYNC = re.compile(
     r"\bcp\.async\.c[ag]\.shared\.global\b[^,;]{0,99},[^,;]{0,99}, (0x[0-9a-f]{1,4}|\d{1,4})"
 )
 _DEBUG = re.compile(r", !dbg (!\d+)")
-_METADATA = re.compile(r"^(!\d+) = (?:distinct )?!DI(Location|File|\w+)\((.{1,2000})\)\s*$")
 _OF_INSTRUCTION = {"ld": "load", "st": "store", "atom": "atomic", "red": "atomic"}
 
 
@@ -97,11 +92,9 @@ def _accesses(text: str) -> Iterator[tuple[Place, str, tuple[int, ...], Fields |
     """(place, kind, shape of the block, encoding) of every access through a block of pointers."""
     lines = text.split("\n")
     encodings: dict[str, list[list[int]]] = {}
-    locations: dict[str, str] = {}
+    locations = origins.mlir_locations(lines)
     for line in lines:
-        if match := _DEFINITION.match(line):
-            locations[match[1]] = match[2]
-        elif match := _BLOCKED.match(line):
+        if match := _BLOCKED.match(line):
             encodings[match[1]] = [
                 [int(each) for each in match[part].split(",")] for part in range(2, 6)
             ]
@@ -116,7 +109,8 @@ def _accesses(text: str) -> Iterator[tuple[Place, str, tuple[int, ...], Fields |
         fields = None
         if encoding is not None:
             fields = _encoding(encoding, shape, dropped, operation[1] == "tt.load")
-        yield _place_of(location[1], locations), _KINDS[operation[1]], shape, fields
+        place = _place_of(origins.mlir_chain(location[1], locations))
+        yield place, _KINDS[operation[1]], shape, fields
 
 
 def _encoding(
@@ -150,19 +144,10 @@ def _encoding(
     }
 
 
-def _place_of(name: str, locations: Mapping[str, str]) -> Place:
-    """A location's line and column; of an inlined call, in the author's innermost function."""
-    pending = [name]
-    for _ in range(_MAX_DEPTH):
-        if not pending:
-            break
-        body = locations.get(pending.pop(), "")
-        match = _POSITION.search(body)
-        if match is None:
-            pending.extend(reversed(_REFERENCE.findall(body)))  # the callee, then the caller
-        elif not any(part in match[1] for part in _LIBRARY):
-            return int(match[2]), int(match[3])
-    return 0, 0
+def _place_of(chain: origins.Chain) -> Place:
+    """The line and column in the author's innermost function; (0, 0) for none."""
+    _, line, column = origins.by_author(chain) or ("", 0, 0)
+    return line, column
 
 
 # --- LLVM IR --------------------------------------------------------------------------------------
@@ -171,14 +156,14 @@ def _place_of(name: str, locations: Mapping[str, str]) -> Place:
 def _lane_bytes(text: str) -> dict[tuple[int, int, str], set[int]]:
     """The bytes that instructions take of a lane, by line, column and kind of access."""
     lines = text.split("\n")
-    metadata = {match[1]: match for line in lines if (match := _METADATA.match(line))}
+    nodes = origins.llvm_nodes(lines)
     by_place: dict[tuple[int, int, str], set[int]] = {}
     for line in lines:
         if " asm " not in line or (debug := _DEBUG.search(line)) is None:
             continue
         kind, width = _instruction(line.replace("\\09", " "))  # tabs
         if width:
-            place = _place_in(debug[1], metadata)
+            place = _place_of(origins.llvm_chain(debug[1], nodes))
             by_place.setdefault((*place, kind), set()).add(width)
     return by_place
 
@@ -191,32 +176,3 @@ def _instruction(line: str) -> tuple[str, int]:
         elements = int(match[2] or 1) * int(match[4] or 1)
         return _OF_INSTRUCTION[match[1]], elements * int(match[3]) // 8
     return "", 0
-
-
-def _place_in(name: str, metadata: Mapping[str, re.Match[str]]) -> Place:
-    """A debug location's line and column, in the author's innermost function."""
-    for _ in range(_MAX_DEPTH):
-        location = metadata.get(name)
-        if location is None or location[2] != "Location":
-            break
-        fields = location[3]
-        if not _is_of_library(_field(fields, "scope"), metadata):
-            line, column = _field(fields, "line"), _field(fields, "column")
-            return int(line or 0), int(column or 0)
-        name = _field(fields, "inlinedAt")
-    return 0, 0
-
-
-def _is_of_library(scope: str, metadata: Mapping[str, re.Match[str]]) -> bool:
-    described = metadata.get(scope)
-    file = metadata.get(_field(described[3], "file")) if described else None
-    if file is None:
-        return False
-    path = f"{_field(file[3], 'directory')}/{_field(file[3], 'filename')}"
-    return any(part in path for part in _LIBRARY)
-
-
-def _field(fields: str, name: str) -> str:
-    """A field of a metadata node: a number, a reference, or a text without its quotes."""
-    match = re.search(rf'\b{name}: (?:"((?:[^"\\]|\\.)*)"|(!?\d+))', fields)
-    return "" if match is None else match[1] if match[1] is not None else match[2]

@@ -180,14 +180,14 @@ class Namespace:
         return made
 
     def _default(self, literal: Any) -> Any:
-        value = self._literal(literal)
+        value = self.literal(literal)
         # Triton takes other values of a plan for constants by itself; 3.6 doesn't take layouts.
         return constexpr(value) if gluon.is_layout(value) else value
 
     def _bound(self, name: str, binding: Any, function: FunctionText) -> Any:
         """The value of a free name. Raises CompileFailure."""
         if not isinstance(binding, dict):
-            return self._literal(binding)
+            return self.literal(binding)
         if binding.keys() == {"module"}:
             if gluon.is_of(binding["module"]) and not self.in_gluon:
                 return Unusable(f"{name} leads to the module {binding['module']}{_NOT_GLUON}")
@@ -213,12 +213,12 @@ class Namespace:
         if binding.keys() == {"unusable"}:
             return Unusable(str(binding["unusable"]))
         if binding.keys() == {"constexpr"}:
-            return constexpr(self._literal(binding["constexpr"]))
+            return constexpr(self.literal(binding["constexpr"]))
         if binding.keys() == {"constexpr_function"}:
             return self._recorded(binding["constexpr_function"])
         if binding.keys() == {"tuple_class"}:
             return self._tuple_class(binding["tuple_class"])
-        return self._literal(binding)
+        return self.literal(binding)
 
     def _proxy(self, name: Any, function: FunctionText) -> types.ModuleType:
         try:
@@ -243,14 +243,12 @@ class Namespace:
         except (TypeError, KeyError, literals.NotALiteral) as error:
             raise CompileFailure(f"a tuple's class that is none: {error}", kind="forged") from None
 
-    def _literal(self, literal: Any) -> Any:
+    def literal(self, literal: Any) -> Any:
+        """A value that a plan names: of a binding, or a specialisation's constant."""
         try:
             return literals.from_json(literal, self.kernel)
         except literals.NotALiteral as error:
             raise CompileFailure(f"a value that no plan can name: {error}", kind="forged") from None
-
-    # Constants of a specialisation are literals too.
-    literal = _literal
 
 
 class _Parsed(NamedTuple):

@@ -109,7 +109,7 @@ class PlanMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if implementation is not None:
                 with self:
                     return implementation(*args, **kwargs)
-        if not is_on_device(func, args, kwargs):
+        if not is_on_device(args, kwargs):
             with unset_fake_temporarily():
                 return func(*args, **kwargs)
         if (known := self.operations.of_host_values(func, args, kwargs)) is not None:

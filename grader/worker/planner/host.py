@@ -30,7 +30,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from ..compile import options
 from ..compile.failures import causes
 from ..compile.source import SourceFolder
-from ..protocol import Argument, Code, Kind, Refusal, Space
+from ..protocol import Argument, Code, Kind, Refusal, Space, words_of
 from . import (
     devices,
     fake_tensors,
@@ -54,7 +54,6 @@ from .specialisation import Describer
 
 MODULE_NAME = "submission"
 KEPT_STATE = "KeptState"
-_LONGEST = 2000  # characters of a message
 _NO_MEMORY = "DefaultCPUAllocator: can't allocate memory"  # torch's message about host memory
 
 
@@ -198,9 +197,9 @@ class Planner:
             "told": isinstance(error, PlannerError),
             "instead": instead,
             "type": type(error).__name__,
-            "message": _words(error),
+            "message": words_of(error),
             "line": self._line(error),
-            "detail": excerpt or self._own_frames(error),
+            "detail": excerpt or self._detail(error),
         }
 
     def _line(self, error: BaseException) -> int | None:
@@ -208,24 +207,22 @@ class Planner:
             return error.lineno
         if isinstance(error, KernelError | SourceError) and error.line:
             return error.line
-        line = None
-        for each in causes(error):
-            for frame in traceback.extract_tb(each.__traceback__):
-                if frame.filename == self.path:
-                    line = frame.lineno
-        return line
+        frames = self._own_frames(error)
+        return frames[-1].lineno if frames else None
 
-    def _own_frames(self, error: BaseException) -> str:
-        lines = []
-        for each in causes(error):
-            for frame in traceback.extract_tb(each.__traceback__):
-                if frame.filename == self.path:
-                    text = f"  {Path(self.path).name}:{frame.lineno} in {frame.name}: {frame.line}"
-                    if text not in lines:
-                        lines.append(text)
+    def _detail(self, error: BaseException) -> str:
+        """Its frames, each once, and what Python, torch or Triton says."""
+        file = Path(self.path).name
+        frames = (f"  {file}:{e.lineno} in {e.name}: {e.line}" for e in self._own_frames(error))
+        lines = [*dict.fromkeys(frames)]
         if not isinstance(error, PlannerError):
-            lines.append(f"{type(error).__name__}: {_words(error)}")
+            lines.append(f"{type(error).__name__}: {words_of(error)}")
         return "\n".join(lines)
+
+    def _own_frames(self, error: BaseException) -> list[traceback.FrameSummary]:
+        """The frames of the submission's file, in an error and in its causes."""
+        frames = (f for each in causes(error) for f in traceback.extract_tb(each.__traceback__))
+        return [each for each in frames if each.filename == self.path]
 
 
 class _Bytes(io.BytesIO):
@@ -338,20 +335,12 @@ def _check_signature(entry: Any, count: int) -> None:
 
 
 def _code(error: BaseException) -> Code:
-    if isinstance(error, MemoryError | TooMuchMemory) or _NO_MEMORY in _words(error):
+    if isinstance(error, MemoryError | TooMuchMemory) or _NO_MEMORY in words_of(error):
         return Code.out_of_memory
     if isinstance(error, Unsupported):
         return Code.not_modelled
     is_of_a_kernel = isinstance(error, KernelError | ForeignKernel)
     return Code.compile_failed if is_of_a_kernel else Code.raised
-
-
-def _words(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception:  # from a __str__ of the submission's
-        text = ""
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
 
 
 def _made(arguments: Sequence[Argument], recorder: Recorder, mode: FakeTensorMode) -> list[Any]:

@@ -66,7 +66,7 @@ def tensors(values: Any) -> Iterator[torch.Tensor]:
         yield from tensors(list(values.values()))
 
 
-def is_on_device(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+def is_on_device(args: Any, kwargs: dict[str, Any]) -> bool:
     """Whether an operation involves the device, or a host argument without values."""
     device = kwargs.get("device")
     if device is not None and torch.device(device).type != "cpu":

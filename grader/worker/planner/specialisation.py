@@ -45,7 +45,7 @@ class Describer:
                 **{k: v for k, v in self.reference(source.fn).items() if k != "defaults"},
                 "signature": {name: _type(each) for name, each in source.signature.items()},
                 "constants": {
-                    _key(names, path): self._literal(value, source.fn)
+                    _key(names, path): literals.to_json(value, self._kernel)
                     for path, value in source.constants.items()
                 },
                 "attributes": {
@@ -121,7 +121,7 @@ class Describer:
         for parameter in function.signature.parameters.values():
             if parameter.default is not parameter.empty:
                 try:
-                    values[parameter.name] = self._literal(parameter.default, function)
+                    values[parameter.name] = literals.to_json(parameter.default, self._kernel)
                 except literals.NotALiteral:
                     continue  # the frontend reports it where it is used
         return values
@@ -149,7 +149,8 @@ class Describer:
         if isinstance(value, ModuleType):
             return self._module(name, value, members)
         if isinstance(value, ConstexprFunction):
-            return {"constexpr_function": self._table(value)}
+            calls = value.__dict__.get("recorded_calls", [])  # see constexpr_calls.py
+            return {"constexpr_function": {"name": value.__name__, "calls": calls}}
         if isinstance(value, tl.constexpr):
             return self._constant(name, value, is_constexpr=True)
         if getattr(value, "__triton_aggregate__", False) is True:
@@ -187,17 +188,10 @@ class Describer:
         bound = others | {each: self._constant(each, numbers[each]) for each in numbers}
         return {"members": dict(sorted(bound.items()))}
 
-    def _table(self, function: ConstexprFunction) -> dict[str, Any]:
-        """The recorded results of a constexpr_function (see constexpr_calls.py)."""
-        return {"name": function.__name__, "calls": function.__dict__.get("recorded_calls", [])}
-
     def _kernel(self, value: Any) -> Any:
         if isinstance(value, JITFunction):
             return {"kernel": self.reference(value)}
         raise literals.NotALiteral(literals.described(value))
-
-    def _literal(self, value: Any, function: JITFunction) -> Any:
-        return literals.to_json(value, self._kernel)
 
     def constexpr_functions(self, function: JITFunction) -> list[ConstexprFunction]:
         """The submission's own constexpr_functions that a kernel uses, directly or not."""

@@ -309,12 +309,8 @@ def _descriptor(name: str, value: Any) -> dict[str, Any]:
     for each in ("round_f32_to_tf32", "pixel_box_lower_corner"):
         if getattr(value, each, None):
             raise Unsupported(f"a tensor descriptor with {each} ({name})", "leave that out")
-    recorder = fake_tensors.active_recorder()
-    base = value.base
     return {
-        "buffer": recorder.buffer(base),
-        "offset": base.storage_offset(),
-        "dtype": str(base.dtype).removeprefix("torch."),
+        **fake_tensors.active_recorder().view(value.base),
         "shape": [int(each) for each in value.shape],
         "strides": [int(each) for each in value.strides],
         "block": [int(each) for each in value.block_shape],

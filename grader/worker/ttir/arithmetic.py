@@ -177,34 +177,14 @@ _FLOAT: dict[str, Function] = {
 def elementwise(op: Op, function: Function) -> Run:
     """An operation whose result is `function` of its operands, element by element."""
     out, operands = op.results[0], op.operands
-    if len(operands) == 2:
-        a, b = operands
 
-        def binary(state: State, frame: Frame) -> None:
-            values = frame.values
-            values[out] = function(values[a], values[b])
-            if frame.poison:
-                spread(frame, operands, out)
-
-        return binary
-    if len(operands) == 1:
-        a = operands[0]
-
-        def unary(state: State, frame: Frame) -> None:
-            values = frame.values
-            values[out] = function(values[a])
-            if frame.poison:
-                spread(frame, operands, out)
-
-        return unary
-
-    def general(state: State, frame: Frame) -> None:
+    def run(state: State, frame: Frame) -> None:
         values = frame.values
-        values[out] = function(*(values[slot] for slot in operands))
+        values[out] = function(*[values[slot] for slot in operands])
         if frame.poison:
             spread(frame, operands, out)
 
-    return general
+    return run
 
 
 def _exclusive_or(op: Op) -> Run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,12 +9,10 @@ import numpy as np
 from . import places
 from .floats import width_of
 from .ir import Op
-from .poison import Poison, some
 from .rectangles import Tensor, rectangle, span
 from .registry import Run, operation
 from .state import Frame, State
 
-_CHECKED = re.compile(r"boundaryCheck = array<i32: ([\d, ]+)>")
 _PADDINGS = {1: 0.0, 2: np.nan}  # values outside of a tensor, by `padding`; else undefined
 
 
@@ -45,8 +42,7 @@ def _advance(op: Op) -> Run:
 
 def _block(op: Op, pointer: Tensor, width: int) -> tuple[np.ndarray, np.ndarray | None]:
     """Addresses, and which elements lie inside along the dimensions to be checked."""
-    matched = _CHECKED.search(op.text)
-    checked = {int(each) for each in matched[1].split(",")} if matched else set()
+    checked = set(op.attributes.get("boundaryCheck", ()))
     shape = op.operand_types[0].shape
     indices = [span(offset, n) for offset, n in zip(pointer.offsets, shape, strict=True)]
     addresses, inside = rectangle(pointer, indices, width, checked)
@@ -60,12 +56,9 @@ def load(op: Op) -> Run:
 
     def run(state: State, frame: Frame) -> None:
         addresses, inside = _block(op, frame.values[op.operands[0]], width_of(kind))
-        value = places.Elements(state, op, kind, shape, addresses, inside).read(padding or 0)
-        undefined: Poison | None = None
-        if inside is not None and padding is None:
-            active = state.active_as(len(shape))
-            undefined = some(~inside if active is None else ~inside & active, op)
-        frame.put([out], [(value, undefined)])
+        elements = places.Elements(state, op, kind, shape, addresses, inside)
+        value = elements.read(padding or 0)
+        frame.put([out], [(value, elements.masked_off() if padding is None else None)])
 
     return run
 

@@ -9,23 +9,22 @@ import numpy as np
 from .floats import is_float
 from .ir import Op
 from .registry import Run, operation
+from .scanning import STRING
 from .state import Frame, State
 
 MAX_LINES = 1000  # of one tl.device_print in one chunk of programs
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\([0-9A-F]{2}|.)")
-_SIGNS = re.compile(r"isSigned = array<i32: ([\d, ]+)>")
 
 
 def _message(op: Op) -> str:
     """The string in an operation's text."""
-    matched = _STRING.search(op.text)
+    matched = STRING.search(op.text)
 
     def plain(escape: re.Match[str]) -> str:
         code = escape[1]
         return chr(int(code, 16)) if len(code) == 2 else {"n": "\n", "t": "\t"}.get(code, code)
 
-    return _ESCAPE.sub(plain, matched[1]) if matched else ""
+    return _ESCAPE.sub(plain, matched[0][1:-1]) if matched else ""
 
 
 @operation("tt.assert")
@@ -66,8 +65,7 @@ def _checked(op: Op, kind: str) -> Run:
 def _print(op: Op) -> Run:
     """As on a GPU: a line for each element, `pid (0, 0, 0) idx (3) name: 1.000000`."""
     prefix = _message(op)
-    signs = _SIGNS.search(op.text)
-    signed = [each.strip() != "0" for each in signs[1].split(",")] if signs else []
+    signed = [bool(sign) for sign in op.attributes.get("isSigned", ())]
     hexadecimal = bool(op.attributes.get("hex"))
 
     def shown(value: np.generic, kind: str, with_sign: bool) -> str:

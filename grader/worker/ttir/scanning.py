@@ -10,7 +10,7 @@ from .ir import Op
 from .types import split_list, unquoted
 
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-_ATTRIBUTE = re.compile(r"\b(\w+) = ([-\w.+#:]+)")
+_ATTRIBUTE = re.compile(r"\b(\w+) = (array<i32: [\d, ]+>|[-\w.+#:]+)")
 _INTEGER = re.compile(r"-?\d{1,20}")
 
 
@@ -62,7 +62,7 @@ def atomic_attributes(op: Op) -> None:
 
 
 def attributes(body: str) -> dict[str, Any]:
-    """The attributes in an operation's text, with strings and numbers converted."""
+    """The attributes in an operation's text, with strings, numbers and arrays of them converted."""
     attributes: dict[str, Any] = {}
     if " = " not in body:
         return attributes
@@ -79,6 +79,8 @@ def attributes(body: str) -> dict[str, Any]:
             attributes[key] = value == "true"
         elif _INTEGER.fullmatch(value):
             attributes[key] = int(value)
+        elif value.startswith("array<"):
+            attributes[key] = tuple(map(int, _INTEGER.findall(value.partition(":")[2])))
         else:
             attributes[key] = value
     return attributes

@@ -16,7 +16,6 @@ from .registry import Run, operation
 from .state import Frame, State
 
 Move = Callable[[np.ndarray], np.ndarray]
-_ORDER = re.compile(r"order = array<i32: ([\d, ]+)>")
 _DENSE = re.compile(r"dense<(.*)>\s*$", re.DOTALL)
 _SIGNIFICANT = re.compile(r"[^\s,\[\]]+")
 
@@ -177,10 +176,10 @@ def _broadcast(op: Op) -> Run:
 
 @operation("tt.trans")
 def _transpose(op: Op) -> Run:
-    matched = _ORDER.search(op.text)
-    if matched is None:
+    axes = op.attributes.get("order")
+    if not isinstance(axes, tuple):
         raise MalformedIR("tt.trans without an order")
-    order = (0, *(int(each) + 1 for each in matched[1].split(",")))
+    order = (0, *(axis + 1 for axis in axes))
     return _moving(op, lambda value: np.transpose(value, order))
 
 

@@ -38,6 +38,18 @@ def test_prints_look_like_those_of_a_gpu():
     assert "".join(told) == launches.results[0].printed
 
 
+@triton.jit
+def _print_an_attribute(B: tl.constexpr):
+    tl.device_print("isSigned = array<i32: 0>", tl.arange(0, B) - 1)
+
+
+def test_a_printed_text_is_read_as_no_attribute():
+    with launching() as launches:
+        _print_an_attribute[(1,)](B=2)
+    first, second = launches.results[0].printed.splitlines()
+    assert (first[-4:], second[-3:]) == (": -1", ": 0")
+
+
 def test_printing_is_bounded():
     with launching(limits=Limits(printed=100)) as launches:
         _print[(3,)](torch.tensor([1.5, -2.0]), 7, B=2)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.emulator import cubins, toolchain
+from grader.emulator import toolchain
+from grader.worker.compile import cubin
 from tests.support.nvcc_plans import NEEDS_NVCC
 
 SOURCE = """
@@ -36,7 +37,7 @@ def test_kernels_of_a_cubin(tmp_path: Path, architecture: str) -> None:
     nvcc = toolchain.find_nvcc()
     assert nvcc is not None
     subprocess.run([nvcc, f"-arch={architecture}", "-cubin", source, "-o", made], check=True)
-    found = {each.name: each for each in cubins.kernels(made)}
+    found = {each.name: each for each in cubin.kernels(made.read_bytes())}
     assert set(found) == {"mixed", "nothing", "spills"}
     mixed = found["mixed"]
     places = [(each.offset, each.bytes) for each in mixed.parameters]
@@ -46,11 +47,9 @@ def test_kernels_of_a_cubin(tmp_path: Path, architecture: str) -> None:
     nothing = found["nothing"]
     assert (nothing.parameters, nothing.parameter_bytes, nothing.most_threads) == ((), 0, 96)
     assert found["spills"].local_bytes == 800
-    assert '{"mixed", ' in cubins.table(list(found.values()))
+    assert '{"mixed", ' in cubin.table(list(found.values()))
 
 
-def test_other_bytes_are_no_cubin(tmp_path: Path) -> None:
-    path = tmp_path / "none.cubin"
-    path.write_bytes(b"\x7fELF\x02\x01" + bytes(80))
-    with pytest.raises(cubins.CubinError):
-        cubins.kernels(path)
+def test_other_bytes_are_no_cubin() -> None:
+    with pytest.raises(cubin.CubinError):
+        cubin.kernels(b"\x7fELF\x02\x01" + bytes(80))
