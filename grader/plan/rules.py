@@ -19,9 +19,7 @@ from typing import Any, TypeGuard
 from grader.plan.model import (
     Alloc,
     Copy,
-    Descriptor,
     Foreign,
-    Free,
     HostOp,
     Launch,
     Plan,
@@ -284,22 +282,33 @@ def _without_trials(call: tuple[Step, ...]) -> list[Step]:
 
 
 def _work(steps: list[Step]) -> list[Any]:
-    """The steps of a call, with its own allocations numbered in order."""
+    """The steps of a call, with its own allocations, streams and events numbered in order."""
     allocated = [step.buffer for step in steps if isinstance(step, Alloc)]
-    numbers = {number: -1 - place for place, number in enumerate(allocated)}
+    numbers = {
+        "buffer": {number: -1 - place for place, number in enumerate(allocated)},
+        "stream": _in_order(steps, "stream"),
+        "event": _in_order(steps, "event"),
+    }
     return [_numbered(step, numbers) for step in steps]
 
 
-def _numbered(value: Any, numbers: Mapping[int, int]) -> Any:
-    """A step, or a part of one, as comparable tuples: without lines, buffers by `numbers`."""
+def _in_order(steps: list[Step], kind: str) -> dict[int, int]:
+    """The streams, or the events, of some steps, numbered as they first appear; stream 0 stays."""
+    used = (getattr(step, kind, None) for step in steps)
+    own = dict.fromkeys(each for each in used if each is not None and (each or kind == "event"))
+    return {number: place for place, number in enumerate(own, 1)}
+
+
+def _numbered(value: Any, numbers: Mapping[str, Mapping[int, int]]) -> Any:
+    """A step, or a part of it, as comparable tuples without lines, and with its own numbered."""
+    buffers = numbers["buffer"]
     if isinstance(value, PointerArgument):
-        return (numbers.get(value.pointer[0], value.pointer[0]), value.pointer[1])
+        return (buffers.get(value.pointer[0], value.pointer[0]), value.pointer[1])
     if is_dataclass(value):
-        has_buffer = isinstance(value, Alloc | Free | View | Descriptor)
         return tuple(
-            numbers.get(part, part)
-            if has_buffer and each.name == "buffer"
-            else tuple((at, numbers.get(to, to), offset) for at, to, offset in part)
+            numbers[each.name].get(part, part)
+            if each.name in numbers
+            else tuple((at, buffers.get(to, to), offset) for at, to, offset in part)
             if each.name == "pointers"
             else _numbered(part, numbers)
             for each in fields(value)

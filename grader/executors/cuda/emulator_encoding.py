@@ -125,17 +125,6 @@ def _bytes_of(buffer: int, first: int, length: int) -> View:
     return View(buffer, "uint8", (length,), (1,), first)
 
 
-def repeats(plan: Plan) -> bool:
-    """Whether the second call asks for the same work as the first, on memory of its own.
-
-    Raises NotExecutable.
-    """
-    allocated = [[s.buffer for s in call if isinstance(s, Alloc)] for call in plan.calls]
-    first, second = _Encoder(plan), _Encoder(plan)
-    second.renamed = dict(zip(allocated[-1], allocated[0], strict=False))
-    return [first.step(s) for s in plan.calls[0]] == [second.step(s) for s in plan.calls[-1]]
-
-
 def combined(planned: Report | None, executed: Report, copied: Copies) -> Report:
     """The findings in host code and in kernels as one report.
 

@@ -29,7 +29,7 @@ from grader.executors.program_orders import Atomics
 from grader.executors.runner import CaseResult, printed_by_host, shortened
 from grader.executors.trace import Trace, TraceError
 from grader.executors.trace import parse as parse_trace
-from grader.plan import Plan, streams
+from grader.plan import Plan, repeats, streams
 from grader.plan.model import Readback
 from grader.sandbox import untrusted
 from grader.sandbox.worker_process import Death, Worker
@@ -237,8 +237,7 @@ def _ways(made: Plan, inout: bool) -> Iterator[OtherWay]:
     Raises NotExecutable.
     """
     if not inout:
-        repeats = emulator_encoding.repeats(made)
-        yield OtherWay(Status.nondeterministic, SECOND_CALL, Manner(call=1), repeats)
+        yield OtherWay(Status.nondeterministic, SECOND_CALL, Manner(call=1), repeats(made))
     used = streams(made.calls[0])
     reordered = Manner(reordered=True)
     encode = emulator_encoding.document

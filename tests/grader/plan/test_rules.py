@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from grader.plan import Allowed, Layout, allow, read, repeats, violations
@@ -120,6 +122,30 @@ SECOND_CALLS = {
     "on other programs": ([AGAIN, launch(0, 3), launch(3, 1, grid=[2, 1, 1])], False),
     "nothing": ([], False),
 }
+
+
+def on_streams(kernel: int, other: int, event: int, waits: int) -> list[dict[str, Any]]:
+    """Two launches on streams, the second behind an event if `waits` for it."""
+    return [
+        launch(0, 1, stream=kernel),
+        {"do": "record", "event": event, "stream": kernel},
+        {"do": "wait", "event": waits, "stream": other},
+        launch(1, 0, stream=other),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("second", "same"),
+    [
+        (on_streams(3, 4, 7, 7), True),  # streams and events that each call makes
+        (on_streams(3, 3, 7, 7), False),
+        (on_streams(3, 0, 7, 7), False),  # stream 0 is the same one in each call
+        (on_streams(3, 4, 7, 8), False),
+    ],
+)
+def test_streams_and_events_of_a_call_are_its_own(second, same) -> None:
+    made = read(plan(*on_streams(1, 2, 5, 5), calls=[on_streams(1, 2, 5, 5), second]), ARGUMENTS)
+    assert repeats(made) == same
 
 
 @pytest.mark.parametrize(("second", "same"), SECOND_CALLS.values(), ids=SECOND_CALLS)
