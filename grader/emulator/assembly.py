@@ -28,6 +28,8 @@ _STEP = re.compile(r"^\((insn|call_insn|jump_insn|code_label)\b.*(?:\n {7,}.*)*"
 _CALL_OF_OBJECT = re.compile(r'\("__tsan_(read|write)(?:16|_range)"\)')
 _OPERAND = re.compile(r"\[\d+ (.*?) S(\d+) A(\d+)\b")
 _BEHIND_POINTER = re.compile(r"\W*\*|.*->|MEM")
+# A copy of a class with padding at its end, and of what memcpy copies: by bytes, whatever they are.
+_AS_BYTES = ("unsigned char[", "{ref-all}")
 _OF_STACK = re.compile(r"\(reg/f:DI [67] [bs]p\)")
 # Library functions that the runtime replaces: hooks see no access inside the library's.
 ACCESSES = (
@@ -106,7 +108,8 @@ def _alignments(rtl: str) -> list[int]:
             for place, size, bits in _OPERAND.findall(step[0]):
                 calls = pending["write" if is_target else "read"]
                 if calls and not _OF_STACK.search(step[0]) and _is_beginning(place, int(size)):
-                    alignments[calls.pop(0)] = min(16, int(bits) // 8)
+                    has_type = not any(each in place for each in _AS_BYTES)
+                    alignments[calls.pop(0)] = min(16, int(bits) // 8) if has_type else 0
                 is_target = False
     return alignments
 
