@@ -20,6 +20,17 @@ _HOOK = re.compile(
     rb"|__sanitizer_cov_trace_pc|__ubsan_handle_\w+)"
 )
 IGNORED = "warpgrade_ignored"
+# Those of objects: all of 16 bytes, and of other sizes where an alignment isn't the size.
+_OF_OBJECT = re.compile(rb"\tcall\t__tsan_(read|write)(16|_range)\b")
+# g++'s last intermediate code (RTL): a step without its notes, and what an operand in memory is, as
+# in [4 *_7+8 S8 A64]: a place in an object, its bytes, its aligned bits.
+_STEP = re.compile(r"^\((insn|call_insn|jump_insn|code_label)\b.*(?:\n {7,}.*)*", re.MULTILINE)
+_CALL_OF_OBJECT = re.compile(r'\("__tsan_(read|write)(?:16|_range)"\)')
+_OPERAND = re.compile(r"\[\d+ (.*?) S(\d+) A(\d+)\b")
+_BEHIND_POINTER = re.compile(r"\W*\*|.*->|MEM")
+# A copy of a class with padding at its end, and of what memcpy copies: by bytes, whatever they are.
+_AS_BYTES = ("unsigned char[", "{ref-all}")
+_OF_STACK = re.compile(r"\(reg/f:DI [67] [bs]p\)")
 # Library functions that the runtime replaces: hooks see no access inside the library's.
 ACCESSES = (
     *("memcpy", "memmove", "memset", "mempcpy", "memcmp", "bcmp", "bcopy", "bzero"),
@@ -59,6 +70,57 @@ def _aligned_as_on_gpus(text: bytes) -> bytes:
         zeros = b"\t.zero %d\n" % beyond if beyond else b""
         starts.append(b"%s\t.align %d\n%s" % (section, max(alignment, SHARED_ALIGNMENT), zeros))
     return _SHARED.sub(lambda _: starts.pop(), text)
+
+
+def with_alignments(text: bytes, rtl: str) -> bytes:
+    """Tell the hooks of objects how these are aligned: nvcc makes no piece larger than that.
+
+    g++ calls one hook for 16 bytes that are aligned to 8 or to 16, and one for all other objects.
+    Its `rtl` has the same calls in the same order, with the alignment of the access behind each.
+    """
+    alignments = _alignments(rtl)
+    if len(alignments) != len(_OF_OBJECT.findall(text)):
+        alignments = [0] * len(_OF_OBJECT.findall(text))
+    left = iter(alignments)
+
+    def with_alignment(call: re.Match[bytes]) -> bytes:
+        alignment = next(left)
+        if call[2] == b"16" and alignment in (0, 16):
+            return call[0]
+        size = b"\tmovl\t$16, %esi\n" if call[2] == b"16" else b""
+        return b"%s\tmovl\t$%d, %%edx\n\tcall\t__tsan_%s_range" % (size, alignment, call[1])
+
+    return _OF_OBJECT.sub(with_alignment, text)
+
+
+def _alignments(rtl: str) -> list[int]:
+    """For each call of an object's hook the alignment, up to 16 bytes; 0 where it isn't known."""
+    alignments: list[int] = []
+    pending: dict[str, list[int]] = {"read": [], "write": []}
+    for step in _STEP.finditer(rtl):
+        if hook := _CALL_OF_OBJECT.search(step[0]):
+            pending[hook[1]].append(len(alignments))
+            alignments.append(0)
+        elif step[1] != "insn":
+            pending = {"read": [], "write": []}
+        elif any(pending.values()):
+            is_target = "(set (mem" in step[0]
+            for place, size, bits in _OPERAND.findall(step[0]):
+                calls = pending["write" if is_target else "read"]
+                if calls and not _OF_STACK.search(step[0]) and _is_beginning(place, int(size)):
+                    has_type = not any(each in place for each in _AS_BYTES)
+                    alignments[calls.pop(0)] = min(16, int(bits) // 8) if has_type else 0
+                is_target = False
+    return alignments
+
+
+def _is_beginning(place: str, size: int) -> bool:
+    """Whether an operand is an object or its beginning.
+
+    What is small may be something else, which no hook sees, unless it lies behind a pointer.
+    """
+    least = 4 if _BEHIND_POINTER.match(place) else 8
+    return size >= 16 or (size >= least and place.endswith("+0"))
 
 
 def without_hooks(text: bytes) -> bytes:

@@ -227,14 +227,15 @@ class _Work:
             *("-I", self.toolchain.include),
             *("-include", header, "-Wno-invalid-pch", "-fno-diagnostics-show-caret"),
             *("-fdiagnostics-color=never", f"-fmax-errors={MOST_REPORTED}"),
-            *("student.cpp", "-o", "student.s"),
+            *("-fdump-rtl-final=student.rtl", "student.cpp", "-o", "student.s"),
         )
         if done.returncode:
             errors = compiler_output.read(done.stderr, self.file, self.lines)
             return errors or [compiler_output.CompileError(None, _last_line(done.stderr))]
         path = self.folder / "student.s"
-        with_gaps = assembly.with_gaps(path.read_bytes())
-        path.write_bytes(with_gaps if self.guarded else assembly.without_hooks(with_gaps))
+        rtl = (self.folder / "student.rtl").read_text("utf-8", "replace")
+        changed = assembly.with_alignments(assembly.with_gaps(path.read_bytes()), rtl)
+        path.write_bytes(changed if self.guarded else assembly.without_hooks(changed))
         done = self._run("as", "student.s", "-o", "student.o")
         if done.returncode:
             return [compiler_output.CompileError(None, _last_line(done.stderr))]

@@ -86,7 +86,7 @@ def _references(declaration: Sequence[Token], at_file_scope: bool) -> str:
         if at_file_scope:
             made.append(f'extern {base} (&{name}){shape} __asm__("{glue.REFERENCE_SYMBOL}");')
         else:
-            cast = f"*reinterpret_cast<{base} (*){shape}>(::warpgrade_dynamic_shared)"
+            cast = f"*reinterpret_cast<{base} (*){shape}>(::warpgrade_dynamic_memory())"
             made.append(f"{base} (&{name}){shape} = {cast};")
     return " ".join(made)
 

@@ -91,12 +91,19 @@ void observe_range(const void* p, std::size_t bytes, bool store, Address pc,
     }
 }
 
-// The widest piece in which nvcc moves an object that g++ calls the hook of ranges for: a piece is no
-// larger than the type's alignment. Of 2, 4, 8 or 16 bytes that is less than the size, and less than
-// 8: for better aligned ones g++ calls the hook of their size. Of other sizes it isn't known here.
-std::size_t widest_of_range(std::size_t bytes) {
+// What g++ calls the hook of ranges for, with an alignment of up to 16 bytes or 0 where it isn't known
+// (with_alignments in grader/emulator/assembly.py). nvcc moves an object in pieces that are no larger
+// than its alignment. That of 2, 4, 8 or 16 bytes is less than 8, and less than the size: g++ calls
+// the hook of their size else.
+void observe_object(const void* p, std::size_t bytes, bool store, Address pc, unsigned alignment) {
+    const Address a = reinterpret_cast<Address>(p);
+    const AccessKind kind = store ? AccessKind::store : AccessKind::read;
+    if (current_thread && alignment && a % alignment) {
+        return observe_slowly(a, alignment, kind, true, pc);  // which is a finding
+    }
     const bool tells = bytes > 1 && bytes <= 16 && !(bytes & (bytes - 1));
-    return tells ? std::min<std::size_t>(bytes, 8) / 2 : 16;
+    const std::size_t widest = tells ? std::min<std::size_t>(bytes, 8) / 2 : 16;
+    observe_range(p, bytes, store, pc, alignment ? alignment : widest);
 }
 
 // What the C library's functions access. nvcc can't know how a pointer to global memory is aligned,
@@ -355,11 +362,11 @@ HOOKS(8)
 HOOKS(16)
 #undef HOOKS
 
-void __tsan_read_range(void* p, std::size_t bytes) {
-    observe_range(p, bytes, false, CALLER, widest_of_range(bytes));
+void __tsan_read_range(void* p, std::size_t bytes, unsigned alignment) {
+    observe_object(p, bytes, false, CALLER, alignment);
 }
-void __tsan_write_range(void* p, std::size_t bytes) {
-    observe_range(p, bytes, true, CALLER, widest_of_range(bytes));
+void __tsan_write_range(void* p, std::size_t bytes, unsigned alignment) {
+    observe_object(p, bytes, true, CALLER, alignment);
 }
 void __tsan_vptr_update(void** p, void*) { observe<8, true>(p, CALLER); }
 void __tsan_vptr_read(void** p) { observe<8, false>(p, CALLER); }

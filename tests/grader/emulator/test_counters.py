@@ -289,3 +289,56 @@ def test_lanes_that_store_in_turn_do_not_store_together(tmp_path: Path, kernel: 
     for launch in report.launches:
         (stores,) = (site for site in launch.sites if site.space == "global")
         assert (stores.requests, stores.sectors) == (launch.count * 32, launch.count * 32)
+
+
+# A structure of a kernel, and the pieces that nvcc moves it in: none is larger than its alignment.
+STRUCTURES = [
+    ("float4", 1),
+    ("struct alignas(16) { float v[4]; }", 1),
+    ("struct alignas(8) { float v[4]; }", 2),
+    ("struct { float2 a, b; }", 2),
+    ("struct { float v[4]; }", 4),
+    ("struct { long long a; int b, c; }", 2),
+    ("struct { float v[3]; }", 3),
+    ("struct alignas(16) { float v[8]; }", 2),
+    ("struct { float v[8]; }", 8),
+    ("Tailed", 3),  # which g++ copies as bytes, so that its alignment isn't known
+]
+TAILED = "struct alignas(16) Head { float2 a; };\nstruct Tailed : Head { float2 b; };\n"
+MOVED = """
+template <class T> __global__ void whole(T* out, const T* in) {
+    out[threadIdx.x] = in[threadIdx.x];
+}
+template <class T> __global__ void turned(T* out, const T* in) {
+    alignas(16) T values[4];
+    extern __shared__ char memory[];
+    T* shared = reinterpret_cast<T*>(memory);
+    shared[31 - threadIdx.x] = in[threadIdx.x];
+    __syncwarp();
+    values[threadIdx.x % 4] = shared[threadIdx.x];
+    out[threadIdx.x] = values[threadIdx.x % 4];
+}
+__global__ void dynamic(float* out) {
+    extern __shared__ float floats[];
+    floats[31 - threadIdx.x] = threadIdx.x;
+    __syncwarp();
+    out[threadIdx.x] = floats[threadIdx.x];
+}
+template <class T> void move(float* out, const float* in) {
+    whole<<<1, 32>>>((T*)out, (const T*)in);
+    turned<<<1, 32, 1024>>>((T*)out, (const T*)in);
+}
+"""
+
+
+def test_a_structure_is_moved_in_pieces_of_its_alignment(tmp_path: Path) -> None:
+    types = [f"using S{i} = {text};\n" for i, (text, _) in enumerate(STRUCTURES)]
+    calls = " ".join(f"move<S{i}>(out, in);" for i in range(len(STRUCTURES)))
+    calls += " dynamic<<<1, 32, 128>>>(out);"
+    entry = f'extern "C" void entry(const float* in, float* out, int n) {{ {calls} }}'
+    source = tmp_path / "structures.cu"
+    source.write_text("".join((TAILED, *types, MOVED, entry)))
+    report = Program(source, tmp_path / "built").run("entry", measure=True).report
+    assert report is not None
+    requests = [{site.requests for site in launch.sites} for launch in report.launches]
+    assert requests == [*({pieces} for _, pieces in STRUCTURES for _ in range(2)), {1}]

@@ -46,6 +46,12 @@ void warpgrade_launch(const void* function, warpgrade_thunk thunk, const char* k
 
 // The block's dynamic shared memory (what `extern __shared__` names).
 extern __thread char warpgrade_dynamic_shared[];
+// It is aligned as the type that it is declared with, whatever g++ knows of the array.
+__attribute__((always_inline)) inline char* warpgrade_dynamic_memory() {
+    char* start = warpgrade_dynamic_shared;
+    __asm__("" : "+r"(start));
+    return start;
+}
 
 // ---- Barriers, warps, atomics -------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
-// It moves four floats at a time in structures that no single load of a GPU could move. | transpose/cuda_v3 | target_missed | counters=target_missed
 #include <cuda_runtime.h>
 
-struct Four { float v[4]; };  // aligned to 4 bytes, so nvcc makes four loads of it
+// <four>
 
 __device__ size_t at(int row, int col, int cols) { return static_cast<size_t>(row) * cols + col; }
 
