@@ -330,6 +330,8 @@ def _hint_from_condition(verdict: Verdict, condition: Condition | None) -> str:
         )
     if condition.kind == "scalar":
         return f"Is {name} used as it was passed, or does the kernel hold a number of its own?"
+    if condition.kind == "not_multiple" and verdict.status is Status.not_written:
+        return f"Who stores the last elements of {name}, which are fewer than {value}?"
     if condition.kind == "not_multiple":
         return f"Is the last, partly filled block of {name} masked with what adds nothing?"
     if condition.kind == "odd_size":
