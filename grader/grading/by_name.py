@@ -205,6 +205,10 @@ _WORDS = (
      "This is C++20, and CUDA C++ is compiled as C++17, which is nvcc's default",
      "Write it in C++17: `std::enable_if_t` or a `static_assert` for a concept, a pointer "
      "and a size for a span."),
+    (r"\WcudaDeviceProp\W has no member \W(clockRate|memoryClockRate|computeMode|deviceOverlap"
+     r"|kernelExecTimeoutEnabled|singleToDoublePrecisionPerfRatio|cooperativeMultiDeviceLaunch)\b",
+     r"CUDA 13 has taken `\1` out of `cudaDeviceProp`",
+     "Leave it out, or ask `cudaDeviceGetAttribute` for it."),
     ("__global__ function call must be configured",
      "A kernel is called here like a function of the host, without a launch",
      "Launch it: kernel<<<blocks, threads>>>(...)."),

@@ -74,6 +74,13 @@ def test_what_is_newer_than_the_language_that_is_compiled_is_told(words: str) ->
     assert cause("compile_error", "'row' is not a member of 'std'", "int x;", "cuda") is None
 
 
+def test_what_cuda_13_has_taken_out_of_a_devices_properties_is_told() -> None:
+    words = 'class "cudaDeviceProp" has no member "{}"'
+    told = cause("compile_error", words.format("memoryClockRate"), "int x;", "cuda")
+    assert told is not None and told.what.startswith("CUDA 13 has taken `memoryClockRate` out")
+    assert cause("compile_error", words.format("clock"), "int x;", "cuda") is None
+
+
 def test_a_loop_that_is_known_is_the_one_that_is_told() -> None:
     source = "while (col < n) {\n  out[col] = 1;\n}\nwhile (k < n) {\n  k = f(k);\n}"
     for line, words in ((1, "nothing in it changes `col < n`"), (4, "line 4 doesn't end")):
