@@ -246,7 +246,7 @@ MISTAKES = [
         "`sum` stands where `mean`",
     ),
     ("rmsnorm", lambda x, weight, eps: rms(x, weight, eps)[:1].expand(x.shape), "first row"),
-    ("softmax", padded_softmax, "count in the maximum"),
+    ("softmax", padded_softmax, "count in the maximum or in the sum"),
     ("gemm", lambda a, b: a[:, :1024] @ b[:1024], "only the first 1024 products count"),
     ("flash_attention", lse_of_mixed_bases, "natural logarithm of the sum by ln 2"),
     ("softmax", lambda x: online(x, rescales=False), "sum isn't rescaled"),
