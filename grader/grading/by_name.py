@@ -94,6 +94,40 @@ def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("unknown_name", what, advice, context.marked(*at.span()) if at else ())
 
 
+# What headers declare, and a file may use without having included them.
+_DECLARED_IN = {
+    "cassert": "assert",
+    "cfloat": "FLT_MAX FLT_MIN FLT_EPSILON DBL_MAX DBL_EPSILON",
+    "climits": "INT_MAX INT_MIN UINT_MAX LLONG_MAX",
+    "cstdint": "int8_t uint8_t int16_t uint16_t int32_t uint32_t int64_t uint64_t uintptr_t",
+    "cstdio": "printf fprintf stderr stdout",
+    "cstdlib": "exit abort EXIT_FAILURE",
+    "vector": "vector",
+    "algorithm": "sort copy_if max_element",
+    "cuda_fp16.h": "half half2 __half __half2",
+    "cuda_bf16.h": "nv_bfloat16 nv_bfloat162 __nv_bfloat16 __nv_bfloat162",
+    "cooperative_groups.h": "cooperative_groups",
+    "mma.h": "nvcuda",
+}
+_HEADER_OF = {name: header for header, names in _DECLARED_IN.items() for name in names.split()}
+_UNDECLARED = (
+    r"[‘'\"](?:std::)?(\w+)[’'\"] (?:was not declared|has not been declared|does not name a type"
+    r"|is not a member of \W*std\b|is undefined|that depend on a template parameter)"
+    r"|namespace \"std\" has no member \"(\w+)"
+)
+
+
+def _missing_include(context: Context, match: re.Match[str]) -> Cause | None:
+    """A name of a header that the file doesn't include, and has no other use of."""
+    name = match[1] or match[2]
+    header = _HEADER_OF.get(name)
+    c_header = f"{header[1:]}.h" if header else ""  # <assert.h> is <cassert>'s
+    if header is None or re.search(rf"#\s*include\s*<({header}|{c_header})>", context.source):
+        return None
+    what = f"`{name}` is declared in <{header}>, which the file doesn't include"
+    return Cause("missing_include", what, f"Write `#include <{header}>` at its top.")
+
+
 def _in_an_initialiser(context: Context, match: re.Match[str]) -> Cause | None:
     """A device function in a constructor's initialisers, which nvcc compiles for the host too."""
     if not re.search(r"__device__[^;{}]*\)\s*:[^:]", context.line):
@@ -650,6 +684,7 @@ _TABLE = (
     *(_Row(words, rule, status=Status.compile_error) for words, rule in by_python.ROWS),
     _Row(r"'constexpr' object has no attribute 'handle'", _constant_condition),
     _Row(r"[‘'](__\w+)[’'] was not declared in this scope", _in_an_initialiser),
+    _Row(_UNDECLARED, _missing_include, status=Status.compile_error),
     _Row(_UNKNOWN, _unknown_name),
     _Row(r"`(\w+)` was launched without (\w+)", _misnamed_configuration),
     _Row(r"Expected dtype \['fp32', 'fp64'\] but got (\w+)", _half_precision),

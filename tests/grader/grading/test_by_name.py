@@ -74,6 +74,31 @@ def test_what_is_newer_than_the_language_that_is_compiled_is_told(words: str) ->
     assert cause("compile_error", "'row' is not a member of 'std'", "int x;", "cuda") is None
 
 
+@pytest.mark.parametrize(
+    ("words", "header"),
+    [
+        ("'assert' was not declared in this scope", "cassert"),
+        ("there are no arguments to 'assert' that depend on a template parameter", "cassert"),
+        ('identifier "FLT_MAX" is undefined', "cfloat"),
+        ("'__half' does not name a type; did you mean '__hadd'?", "cuda_fp16.h"),
+        ("'cooperative_groups' has not been declared", "cooperative_groups.h"),
+        ("'vector' is not a member of 'std'", "vector"),
+        ('namespace "std" has no member "vector"', "vector"),
+    ],
+)
+def test_a_header_that_is_not_included_is_told(words: str, header: str) -> None:
+    told = cause("compile_error", words, "int x;", "cuda")
+    assert told is not None and f"<{header}>, which the file doesn't include" in told.what
+    other = cause("compile_error", words, f"#include <{header}>\nint x;", "cuda")
+    assert other is None or other.name != told.name
+
+
+def test_what_no_header_declares_is_not_told_of_one() -> None:
+    assert cause("compile_error", "'my_assert' was not declared in this scope", "", "cuda") is None
+    words = "'assert' was not declared in this scope"
+    assert cause("compile_error", words, "# include <assert.h>", "cuda") is None
+
+
 def test_what_cuda_13_has_taken_out_of_a_devices_properties_is_told() -> None:
     words = 'class "cudaDeviceProp" has no member "{}"'
     told = cause("compile_error", words.format("memoryClockRate"), "int x;", "cuda")
