@@ -310,7 +310,7 @@ WRONG = Status.wrong_values
         ((WRONG, "all", condition_of("scalar", "causal", False)), "where causal is not set"),
         ((WRONG, "all", None, "lse[0] is nan, expected -inf"), "inf - inf"),
         ((WRONG, "all", condition_of("not_multiple", "n", 8)), "block of n masked"),
-        ((Status.not_written, "nothing", condition_of("not_multiple", "n", 4)), "the last elements"),
+        ((Status.not_written, "all", condition_of("not_multiple", "n", 4)), "the last elements"),
         ((WRONG, "tail", ABOVE_BLOCK), "every block of 1024 along cols"),
         ((WRONG, "all", ABOVE_BLOCK), "has a reduction all its steps"),
         ((WRONG, "all", condition_of("below", "n", 64)), "larger than n"),
