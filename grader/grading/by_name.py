@@ -47,7 +47,7 @@ class _Row(NamedTuple):
         """The cause of a failure; None where this row shows none."""
         if self.status not in (None, context.result.status):
             return None
-        text = context.line if self.is_of_line else context.words
+        text = context.line_of_code if self.is_of_line else context.words
         match = re.search(self.pattern, text, re.DOTALL)
         return self.cause(context, match) if match else None
 
@@ -559,8 +559,10 @@ def _too_many_threads(context: Context, _: re.Match[str]) -> Cause | None:
     return Cause("too_many_threads", what, "Take smaller blocks, and more of them.")
 
 
-def _comma_in_subscript(context: Context, match: re.Match[str]) -> Cause:
+def _comma_in_subscript(context: Context, match: re.Match[str]) -> Cause | None:
     """Two indices in one pair of brackets, of which C++ takes the last alone."""
+    if context.is_triton:
+        return None
     array, one, other = match.groups()
     what = f"`{match[0]}` is `{array}[{other}]` in C++: the comma leaves the first index out"
     return Cause("comma", what, f"Each index has its own brackets: {array}[{one}][{other}].")

@@ -50,6 +50,12 @@ class Context:
         number = self.result.line or 0
         return self.lines[number - 1][:_MOST_OF_A_LINE] if 1 <= number <= len(self.lines) else ""
 
+    @cached_property
+    def line_of_code(self) -> str:
+        """The same with blanks in the place of comments."""
+        code = SourceText(self.source, self.is_triton).code
+        return Context(self.result, code, self.is_triton).line
+
     def marked(self, start: int, end: int) -> tuple[SourceLine, ...]:
         """The line of the failure with the place in it."""
         return (SourceLine(self.result.line or 0, self.line.rstrip(), "", start, end - start),)

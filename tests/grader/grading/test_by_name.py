@@ -99,6 +99,18 @@ def test_what_no_header_declares_is_not_told_of_one() -> None:
     assert cause("compile_error", words, "# include <assert.h>", "cuda") is None
 
 
+@pytest.mark.parametrize(
+    ("line", "language"),
+    [
+        ("p = tl.make_block_ptr(  # a block of x[BLOCK_M, BLOCK_N]", "triton"),
+        ("y = x[row, col]", "triton"),
+        ("int i = k;  // the element x[row, col]", "cuda"),
+    ],
+)
+def test_a_comma_in_a_comment_or_in_python_leaves_no_index_out(line: str, language: str) -> None:
+    assert cause("compile_error", "no such name", line, language) is None
+
+
 def test_what_cuda_13_has_taken_out_of_a_devices_properties_is_told() -> None:
     words = 'class "cudaDeviceProp" has no member "{}"'
     told = cause("compile_error", words.format("memoryClockRate"), "int x;", "cuda")
