@@ -21,6 +21,7 @@ from grader.status import Status
 MAX_PROBES = 12  # for one condition
 MAX_PROBES_IN_ALL = 48
 # A finite element, and what is expected of it: less than 1e-7, the spacing of numbers about 1.
+_UNWRITTEN = re.compile(r"nothing was written to (\w+)")
 _NEAR_ZERO = re.compile(r" is -?\d\S*, expected -?\d\S*e-(?:0[89]|[1-9]\d)")
 
 
@@ -297,7 +298,9 @@ def _hint_from_status(verdict: Verdict, condition: Condition | None) -> str:
         )
     by_size = condition is not None and condition.kind not in ("data", "always", "layout", "below")
     if verdict.status is Status.not_written and verdict.pattern == "nothing" and not by_size:
-        return "Does the entry launch the kernel, and does the kernel store to the output?"
+        name = _UNWRITTEN.search(verdict.what)
+        output = name[1] if name else "the output"
+        return f"Does the entry launch the kernel, and does the kernel store to {output}?"
     if verdict.status is Status.wrong_values and " is nan, expected" in verdict.what:
         return "Where the result is infinite, what gives nan: inf - inf, 0 * inf, 0 / 0?"
     return ""

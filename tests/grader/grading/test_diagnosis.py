@@ -289,6 +289,7 @@ WRONG = Status.wrong_values
         ((Status.wrote_out_of_bounds, "outside", None, "2 between the rows"), "columns"),
         ((Status.wrote_out_of_bounds, "outside"), "run past the end"),
         ((Status.modified_input, "input"), "Which pointer"),
+        ((Status.not_written, "nothing", None, "nothing was written to lse."), "store to lse?"),
         ((Status.nondeterministic,), "another one writes"),
         ((Status.not_written, "nothing"), "launch the kernel"),
         ((Status.not_written, "tail", ABOVE_BLOCK), "every block of 1024 along cols"),
