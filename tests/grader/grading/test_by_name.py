@@ -142,6 +142,14 @@ def test_a_loop_without_a_condition_that_nothing_leaves_is_told(source: str, lan
     assert cause_of(result, left.replace("pass", "break"), language) is None
 
 
+def test_an_unsigned_index_up_to_a_difference_is_told() -> None:
+    for index, is_told in (("uint", True), ("size_t", True), ("int", False)):
+        source = f"for ({index} k = 0; k < K - BK; k += BK) {{\n  sum += a[k];\n}}"
+        result = CaseResult(None, Verdict(Status.timed_out, "", IN_LOOP), 1)
+        found = cause_of(result, source, "cuda")
+        assert found is not None and ("`K - BK` is a large number for `k`" in found.what) == is_told
+
+
 def test_a_function_that_is_not_inlined_is_told_at_its_call() -> None:
     words = "Function of_1 is marked noinline, but was called with non-scalar argument x:fp32[8]"
     source = "@triton.jit(noinline=True)\ndef of(x):\n    return x\n\n\ny = of(x)\n"
