@@ -467,9 +467,7 @@ def _flawed(observed: Observed) -> Iterator[Attempt]:
 
 def _rounded(observed: Observed) -> Iterator[Attempt]:
     """A step is computed in half precision: all is right but for errors of either sign."""
-    kind = observed.outputs[0].dtype
-    has_tf32 = kind.itemsize > 2 and observed.task.variant.language == "triton"
-    half = "half precision" + (" or TF32" if has_tf32 else "")
+    half = "half precision" + (" or TF32" if observed.outputs[0].dtype.itemsize > 2 else "")
 
     def is_near(each: Observed) -> Outputs | None:
         pairs = zip(each.outputs, each.truths, strict=True)
