@@ -333,8 +333,11 @@ def _hint_from_condition(verdict: Verdict, condition: Condition | None) -> str:
         )
     if condition.kind == "scalar":
         return f"Is {name} used as it was passed, or does the kernel hold a number of its own?"
-    if condition.kind == "not_multiple" and verdict.status is Status.not_written:
-        return f"Who stores the last elements of {name}, which are fewer than {value}?"
+    if condition.kind == "not_multiple" and verdict.status in _MAYBE_LEFT_OUT:
+        return (
+            f"Who stores the last elements of {name}, which are fewer than {value}? A number of "
+            "blocks that is rounded down leaves them out."
+        )
     if condition.kind == "not_multiple":
         return f"Is the last, partly filled block of {name} masked with what adds nothing?"
     if condition.kind == "odd_size":
@@ -361,6 +364,7 @@ def _hint_from_values(verdict: Verdict, condition: Condition | None) -> str:
     return ""
 
 
+_MAYBE_LEFT_OUT = (Status.not_written, Status.not_finite)  # memory of torch.empty holds nan
 _HINTS: Sequence[Callable[[Verdict, Condition | None], str]] = (
     _hint_from_status,
     _hint_from_lost_digits,

@@ -312,6 +312,7 @@ WRONG = Status.wrong_values
         ((WRONG, "all", None, "lse[0] is nan, expected -inf"), "inf - inf"),
         ((WRONG, "all", condition_of("not_multiple", "n", 8)), "block of n masked"),
         ((Status.not_written, "all", condition_of("not_multiple", "n", 4)), "the last elements"),
+        ((Status.not_finite, "all", condition_of("not_multiple", "n", 4)), "is rounded down"),
         ((WRONG, "tail", ABOVE_BLOCK), "every block of 1024 along cols"),
         ((WRONG, "all", ABOVE_BLOCK), "has a reduction all its steps"),
         ((WRONG, "all", condition_of("below", "n", 64)), "larger than n"),
