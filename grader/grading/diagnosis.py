@@ -120,7 +120,8 @@ def _candidates(space: Space, smallest: Case, outcomes: dict[Case, bool]) -> Ite
     for one in categorical:
         passing = {case: failed for case, failed in outcomes.items() if one.holds(case)}
         for other in _of_sizes(smallest, passing):
-            if other.kind == "above":
+            is_alone = not any(other.holds(case) and not one.holds(case) for case in outcomes)
+            if other.kind == "above" and not is_alone:
                 yield _both(one, other)
 
 
@@ -265,6 +266,8 @@ def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
             3 * bound, 3 * bound + 1, bound // 2, high, high - 1,
         )  # fmt: skip
         probes = [smallest.with_size(name, size) for size in sizes]
+        others = [(other, value) for other, value in smallest.sizes if other != name]
+        probes[2:2] = [smallest.with_size(other, value + 1) for other, value in others]
     elif condition.kind == "odd_size":
         name, value = condition.subject, smallest.size(condition.subject)
         power = 1 << value.bit_length()

@@ -107,6 +107,22 @@ def test_what_separates_failing_from_passing_cases_is_found(
     )
 
 
+def test_a_bound_that_one_size_alone_is_above_needs_no_data_that_nothing_else_had():
+    exercise = EXERCISES["rmsnorm"]
+    space = Space(Task(exercise, exercise.variants["cuda_matrix"]), "float32", "ragged", 4)
+    largest = max(rules["cols"].high for rules in space.alternatives)
+
+    def fails(case):
+        return case.size("cols") >= largest
+
+    smallest = parse(f"rows=1 cols={largest} seed=4", space.task, 4)
+    plain = [smallest.with_size("cols", size) for size in (1, 2, 3, largest // 2, largest - 1)]
+    other = [replace(case, data="large") for case in plain]
+    outcomes = {case: fails(case) for case in [*plain, *other, smallest]}
+    separation = separate(space, smallest, outcomes, fails)
+    assert separation is not None and separation.condition.text == f"cols > {largest - 1}"
+
+
 def test_what_always_fails_is_said_to():
     found, probed = diagnose(lambda case: True)
     assert found.condition.kind == "always"
