@@ -308,6 +308,12 @@ def _beginning(each: Observed) -> Outputs | None:
 
 
 # The values are right and stand in other places.
+def _through_half(observed: Observed) -> Outputs | None:
+    """What of a bfloat16 result is left in float16."""
+    is_wider = all(each.dtype is torch.bfloat16 for each in observed.outputs)
+    return [each.half().double() for each in _expected(observed)] if is_wider else None
+
+
 _MOVES: Sequence[Attempt] = (
     (
         Cause(
@@ -340,6 +346,14 @@ _MOVES: Sequence[Attempt] = (
             "Which index is multiplied with the row's stride in the store?",
         ),
         _transposed,
+    ),
+    (
+        Cause(
+            "through_half",
+            "The result passes through float16, which ends at 65504 and holds nothing below 3e-8",
+            "Convert it once, to the dtype of the output that is stored to.",
+        ),
+        _through_half,
     ),
 )
 _FACTORS = {

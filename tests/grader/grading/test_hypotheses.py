@@ -339,6 +339,14 @@ def test_a_logarithm_that_is_added_to_a_large_maximum_is_named():
     assert far_below and "rounded away" in far_below.what
 
 
+def test_a_result_of_bfloat16_that_passes_through_float16_is_told():
+    given = {"dtype": "bfloat16", "size_class": "many_tiles", "data": "tiny"}
+    through = named("gemm", lambda a, b: (a @ b).half().double(), "triton_v3", **given)
+    assert through is not None and through.name == "through_half"
+    nothing = named("gemm", lambda a, b: a @ b * 0, "triton_v3", **given)
+    assert nothing is None or nothing.name != "through_half"
+
+
 @pytest.mark.parametrize(("name", "kernel"), OTHERS)
 def test_another_mistake_with_similar_outputs_is_not_named(name, kernel):
     assert named(name, kernel, "triton_v2" if name == "gemm" else "triton") is None
