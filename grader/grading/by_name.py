@@ -47,7 +47,7 @@ class _Row(NamedTuple):
         """The cause of a failure; None where this row shows none."""
         if self.status not in (None, context.result.status):
             return None
-        text = context.line if self.is_of_line else context.words
+        text = context.line_of_code if self.is_of_line else context.words
         match = re.search(self.pattern, text, re.DOTALL)
         return self.cause(context, match) if match else None
 
@@ -92,6 +92,40 @@ def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     advice = "Upper and lower case differ." if same else f"Define `{name}`, or correct its name."
     at = re.search(rf"\b{name}\b", context.line)
     return Cause("unknown_name", what, advice, context.marked(*at.span()) if at else ())
+
+
+# What headers declare, and a file may use without having included them.
+_DECLARED_IN = {
+    "cassert": "assert",
+    "cfloat": "FLT_MAX FLT_MIN FLT_EPSILON DBL_MAX DBL_EPSILON",
+    "climits": "INT_MAX INT_MIN UINT_MAX LLONG_MAX",
+    "cstdint": "int8_t uint8_t int16_t uint16_t int32_t uint32_t int64_t uint64_t uintptr_t",
+    "cstdio": "printf fprintf stderr stdout",
+    "cstdlib": "exit abort EXIT_FAILURE",
+    "vector": "vector",
+    "algorithm": "sort copy_if max_element",
+    "cuda_fp16.h": "half half2 __half __half2",
+    "cuda_bf16.h": "nv_bfloat16 nv_bfloat162 __nv_bfloat16 __nv_bfloat162",
+    "cooperative_groups.h": "cooperative_groups",
+    "mma.h": "nvcuda",
+}
+_HEADER_OF = {name: header for header, names in _DECLARED_IN.items() for name in names.split()}
+_UNDECLARED = (
+    r"[‘'\"](?:std::)?(\w+)[’'\"] (?:was not declared|has not been declared|does not name a type"
+    r"|is not a member of \W*std\b|is undefined|that depend on a template parameter)"
+    r"|namespace \"std\" has no member \"(\w+)"
+)
+
+
+def _missing_include(context: Context, match: re.Match[str]) -> Cause | None:
+    """A name of a header that the file doesn't include, and has no other use of."""
+    name = match[1] or match[2]
+    header = _HEADER_OF.get(name)
+    c_header = f"{header[1:]}.h" if header else ""  # <assert.h> is <cassert>'s
+    if header is None or re.search(rf"#\s*include\s*<({header}|{c_header})>", context.source):
+        return None
+    what = f"`{name}` is declared in <{header}>, which the file doesn't include"
+    return Cause("missing_include", what, f"Write `#include <{header}>` at its top.")
 
 
 def _in_an_initialiser(context: Context, match: re.Match[str]) -> Cause | None:
@@ -205,6 +239,10 @@ _WORDS = (
      "This is C++20, and CUDA C++ is compiled as C++17, which is nvcc's default",
      "Write it in C++17: `std::enable_if_t` or a `static_assert` for a concept, a pointer "
      "and a size for a span."),
+    (r"\WcudaDeviceProp\W has no member \W(clockRate|memoryClockRate|computeMode|deviceOverlap"
+     r"|kernelExecTimeoutEnabled|singleToDoublePrecisionPerfRatio|cooperativeMultiDeviceLaunch)\b",
+     r"CUDA 13 has taken `\1` out of `cudaDeviceProp`",
+     "Leave it out, or ask `cudaDeviceGetAttribute` for it."),
     ("__global__ function call must be configured",
      "A kernel is called here like a function of the host, without a launch",
      "Launch it: kernel<<<blocks, threads>>>(...)."),
@@ -521,8 +559,10 @@ def _too_many_threads(context: Context, _: re.Match[str]) -> Cause | None:
     return Cause("too_many_threads", what, "Take smaller blocks, and more of them.")
 
 
-def _comma_in_subscript(context: Context, match: re.Match[str]) -> Cause:
+def _comma_in_subscript(context: Context, match: re.Match[str]) -> Cause | None:
     """Two indices in one pair of brackets, of which C++ takes the last alone."""
+    if context.is_triton:
+        return None
     array, one, other = match.groups()
     what = f"`{match[0]}` is `{array}[{other}]` in C++: the comma leaves the first index out"
     return Cause("comma", what, f"Each index has its own brackets: {array}[{one}][{other}].")
@@ -646,6 +686,7 @@ _TABLE = (
     *(_Row(words, rule, status=Status.compile_error) for words, rule in by_python.ROWS),
     _Row(r"'constexpr' object has no attribute 'handle'", _constant_condition),
     _Row(r"[‘'](__\w+)[’'] was not declared in this scope", _in_an_initialiser),
+    _Row(_UNDECLARED, _missing_include, status=Status.compile_error),
     _Row(_UNKNOWN, _unknown_name),
     _Row(r"`(\w+)` was launched without (\w+)", _misnamed_configuration),
     _Row(r"Expected dtype \['fp32', 'fp64'\] but got (\w+)", _half_precision),

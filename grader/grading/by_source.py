@@ -50,6 +50,12 @@ class Context:
         number = self.result.line or 0
         return self.lines[number - 1][:_MOST_OF_A_LINE] if 1 <= number <= len(self.lines) else ""
 
+    @cached_property
+    def line_of_code(self) -> str:
+        """The same with blanks in the place of comments."""
+        code = SourceText(self.source, self.is_triton).code
+        return Context(self.result, code, self.is_triton).line
+
     def marked(self, start: int, end: int) -> tuple[SourceLine, ...]:
         """The line of the failure with the place in it."""
         return (SourceLine(self.result.line or 0, self.line.rstrip(), "", start, end - start),)
@@ -75,9 +81,27 @@ def endless(context: Context) -> Cause | None:
     if loop := _loop_without_end(context):
         return loop.as_cause(context)
     if result.verdict.pattern == IN_LOOP and result.line:
+        if wrapped := _below_zero(context):
+            return wrapped
         what = f"The loop at line {result.line} doesn't end: it was still running when time was up"
         advice = result.hint or _HOW_LOOPS_END
         return Cause("endless", what, advice, context.shown(result.line))
+    return None
+
+
+_UNSIGNED = r"\s*(?:const\s+)?(?:uint|unsigned(?:\s+int)?|uint(?:32|64)_t|size_t)\s+"
+_TO_DIFFERENCE = re.compile(rf"{_UNSIGNED}(\w+)\b[^;]*;\s*\1\s*<=?\s*(\w+)\s*-\s*(\w+)\s*;")
+
+
+def _below_zero(context: Context) -> Cause | None:
+    """A loop of an unsigned index up to a difference, which is a large number below 0."""
+    for loop in () if context.is_triton else of_cpp(SourceText(context.source, False).code):
+        bound = _TO_DIFFERENCE.match(loop.head)
+        if bound and loop.line == context.result.line:
+            index, left, right = bound.groups()
+            what = f"Where it is below 0, `{left} - {right}` is a large number for `{index}`"
+            advice = f"`{index}` is unsigned. Write `{index} + {right} < {left}`."
+            return Cause("below_zero", what, advice, context.shown(loop.line))
     return None
 
 

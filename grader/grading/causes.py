@@ -342,7 +342,7 @@ _SAID_BY_CHANGES = frozenset(
 )
 _HALF = re.compile(r"\.to\(tl\.b?float16\)|float16|__float2half|\bhalf\b")
 # An operand of a product has to have the other one's dtype.
-_NARROWS = re.compile(rf"\.to\((?!tl\.(?:float32|u?int)|(\w+)\.dtype\), \1\b)|{_HALF.pattern}")
+_NARROWS = re.compile(rf"\.to\((?!tl\.(?:float32|u?int)|(\w+)\.dtype\), \1\b)|{_HALF.pattern}|tf32")
 _ADDED = r"^\s*(\w+)(?:\[[^\]]*\])?\s*(?:\+=|=(?=.*\b\1\b)).*"  # to what the line has so far
 _OF_PRODUCT = re.compile(rf"{_ADDED}\btl\.dot\(")
 _CAUSAL = re.compile(  # keys against queries, whichever stand first

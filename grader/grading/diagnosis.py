@@ -21,6 +21,7 @@ from grader.status import Status
 MAX_PROBES = 12  # for one condition
 MAX_PROBES_IN_ALL = 48
 # A finite element, and what is expected of it: less than 1e-7, the spacing of numbers about 1.
+_UNWRITTEN = re.compile(r"nothing was written to (\w+)")
 _NEAR_ZERO = re.compile(r" is -?\d\S*, expected -?\d\S*e-(?:0[89]|[1-9]\d)")
 
 
@@ -119,7 +120,8 @@ def _candidates(space: Space, smallest: Case, outcomes: dict[Case, bool]) -> Ite
     for one in categorical:
         passing = {case: failed for case, failed in outcomes.items() if one.holds(case)}
         for other in _of_sizes(smallest, passing):
-            if other.kind == "above":
+            is_alone = not any(other.holds(case) and not one.holds(case) for case in outcomes)
+            if other.kind == "above" and not is_alone:
                 yield _both(one, other)
 
 
@@ -264,6 +266,8 @@ def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
             3 * bound, 3 * bound + 1, bound // 2, high, high - 1,
         )  # fmt: skip
         probes = [smallest.with_size(name, size) for size in sizes]
+        others = [(other, value) for other, value in smallest.sizes if other != name]
+        probes[2:2] = [smallest.with_size(other, value + 1) for other, value in others]
     elif condition.kind == "odd_size":
         name, value = condition.subject, smallest.size(condition.subject)
         power = 1 << value.bit_length()
@@ -297,7 +301,9 @@ def _hint_from_status(verdict: Verdict, condition: Condition | None) -> str:
         )
     by_size = condition is not None and condition.kind not in ("data", "always", "layout", "below")
     if verdict.status is Status.not_written and verdict.pattern == "nothing" and not by_size:
-        return "Does the entry launch the kernel, and does the kernel store to the output?"
+        name = _UNWRITTEN.search(verdict.what)
+        output = name[1] if name else "the output"
+        return f"Does the entry launch the kernel, and does the kernel store to {output}?"
     if verdict.status is Status.wrong_values and " is nan, expected" in verdict.what:
         return "Where the result is infinite, what gives nan: inf - inf, 0 * inf, 0 / 0?"
     return ""
@@ -330,6 +336,11 @@ def _hint_from_condition(verdict: Verdict, condition: Condition | None) -> str:
         )
     if condition.kind == "scalar":
         return f"Is {name} used as it was passed, or does the kernel hold a number of its own?"
+    if condition.kind == "not_multiple" and verdict.status in _MAYBE_LEFT_OUT:
+        return (
+            f"Who stores the last elements of {name}, which are fewer than {value}? A number of "
+            "blocks that is rounded down leaves them out."
+        )
     if condition.kind == "not_multiple":
         return f"Is the last, partly filled block of {name} masked with what adds nothing?"
     if condition.kind == "odd_size":
@@ -356,6 +367,7 @@ def _hint_from_values(verdict: Verdict, condition: Condition | None) -> str:
     return ""
 
 
+_MAYBE_LEFT_OUT = (Status.not_written, Status.not_finite)  # memory of torch.empty holds nan
 _HINTS: Sequence[Callable[[Verdict, Condition | None], str]] = (
     _hint_from_status,
     _hint_from_lost_digits,

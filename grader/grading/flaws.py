@@ -155,7 +155,7 @@ def _padded_flaws(computing: Callable[..., Compute], where: str) -> Iterator[Fla
     for block in (0, *BLOCKS):
         yield Flaw(
             "padding_counts",
-            f"Masked elements past the end {where} count in the maximum and in the sum",
+            f"Masked elements past the end {where} count in the maximum or in the sum",
             "In their place -inf has to count, so that the exponential is 0.",
             computing(block=block, carried="nothing_wrong", padded=0.0),
         )

@@ -56,7 +56,8 @@ constexpr ErrorText error_texts[] = {
     {720, "cudaErrorCooperativeLaunchTooLarge", "too many blocks in cooperative launch"},
     {800, "cudaErrorNotPermitted", "operation not permitted"},
     {801, "cudaErrorNotSupported", "operation not supported"},
-    {912, "cudaErrorInvalidClusterSize", "cluster misconfiguration"},
+    {912, "cudaErrorInvalidClusterSize",
+     "a kernel launch error has occurred due to cluster misconfiguration"},
     {999, "cudaErrorUnknown", "unknown error"},
 };
 

@@ -69,7 +69,9 @@ bool refuse_shape(const char* kernel, Index3 grid, Index3 block, Address pc) {
         count > device::most_threads_per_block) {
         return refuse("a block has at most 1024 threads");
     }
-    if (grid.x > device::most_grid_x) return refuse("a grid's x may be at most 2147483647");
+    if (grid.x > device::most_grid_x) {
+        return refuse("a grid's x may be at most 2147483647, and a negative int is more than that");
+    }
     if (grid.y > device::most_grid_yz || grid.z > device::most_grid_yz) {
         return refuse("a grid's y and z may be at most 65535");
     }

@@ -15,6 +15,7 @@ from grader.policy.cuda.names import (
     HEADERS,
     LIBRARY_HEADER,
     NOT_TO_REDEFINE,
+    OTHER_DIRECTIVES,
     PRAGMA,
     SEEN_IN_OBJECT,
     UNUSED,
@@ -37,7 +38,9 @@ def check_directives(lexed: Lexed, report: Report) -> None:
         elif each.name in ("if", "elif"):
             _probes(each, report)
         elif each.name and each.name not in DIRECTIVES:
-            report("preprocessor", each.at, f"#{each.name[:40]} is not for kernels")
+            is_known = each.name in OTHER_DIRECTIVES or each.name.isdigit()
+            why = "for kernels" if is_known else "a directive: a comment of C++ begins with //"
+            report("preprocessor", each.at, f"#{each.name[:40]} is not {why}")
 
 
 def check_operators(tokens: Sequence[Token], quoting: Quoting, report: Report) -> None:

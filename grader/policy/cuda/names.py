@@ -178,3 +178,5 @@ _DIRECTIVES = (
     "define undef include if ifdef ifndef elif elifdef elifndef else endif pragma error warning"
 )
 DIRECTIVES = frozenset(_DIRECTIVES.split())
+_OTHERS = "include_next import embed ident sccs assert unassert line"
+OTHER_DIRECTIVES = frozenset(_OTHERS.split())  # what g++ knows beyond these

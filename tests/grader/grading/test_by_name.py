@@ -74,6 +74,50 @@ def test_what_is_newer_than_the_language_that_is_compiled_is_told(words: str) ->
     assert cause("compile_error", "'row' is not a member of 'std'", "int x;", "cuda") is None
 
 
+@pytest.mark.parametrize(
+    ("words", "header"),
+    [
+        ("'assert' was not declared in this scope", "cassert"),
+        ("there are no arguments to 'assert' that depend on a template parameter", "cassert"),
+        ('identifier "FLT_MAX" is undefined', "cfloat"),
+        ("'__half' does not name a type; did you mean '__hadd'?", "cuda_fp16.h"),
+        ("'cooperative_groups' has not been declared", "cooperative_groups.h"),
+        ("'vector' is not a member of 'std'", "vector"),
+        ('namespace "std" has no member "vector"', "vector"),
+    ],
+)
+def test_a_header_that_is_not_included_is_told(words: str, header: str) -> None:
+    told = cause("compile_error", words, "int x;", "cuda")
+    assert told is not None and f"<{header}>, which the file doesn't include" in told.what
+    other = cause("compile_error", words, f"#include <{header}>\nint x;", "cuda")
+    assert other is None or other.name != told.name
+
+
+def test_what_no_header_declares_is_not_told_of_one() -> None:
+    assert cause("compile_error", "'my_assert' was not declared in this scope", "", "cuda") is None
+    words = "'assert' was not declared in this scope"
+    assert cause("compile_error", words, "# include <assert.h>", "cuda") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "language"),
+    [
+        ("p = tl.make_block_ptr(  # a block of x[BLOCK_M, BLOCK_N]", "triton"),
+        ("y = x[row, col]", "triton"),
+        ("int i = k;  // the element x[row, col]", "cuda"),
+    ],
+)
+def test_a_comma_in_a_comment_or_in_python_leaves_no_index_out(line: str, language: str) -> None:
+    assert cause("compile_error", "no such name", line, language) is None
+
+
+def test_what_cuda_13_has_taken_out_of_a_devices_properties_is_told() -> None:
+    words = 'class "cudaDeviceProp" has no member "{}"'
+    told = cause("compile_error", words.format("memoryClockRate"), "int x;", "cuda")
+    assert told is not None and told.what.startswith("CUDA 13 has taken `memoryClockRate` out")
+    assert cause("compile_error", words.format("clock"), "int x;", "cuda") is None
+
+
 def test_a_loop_that_is_known_is_the_one_that_is_told() -> None:
     source = "while (col < n) {\n  out[col] = 1;\n}\nwhile (k < n) {\n  k = f(k);\n}"
     for line, words in ((1, "nothing in it changes `col < n`"), (4, "line 4 doesn't end")):
@@ -96,6 +140,14 @@ def test_a_loop_without_a_condition_that_nothing_leaves_is_told(source: str, lan
     assert found is not None and "line 2 never ends: nothing in it leaves it" in found.what
     left = source.replace("{ }", "{ break; }").replace(" ;", " { return; }")
     assert cause_of(result, left.replace("pass", "break"), language) is None
+
+
+def test_an_unsigned_index_up_to_a_difference_is_told() -> None:
+    for index, is_told in (("uint", True), ("size_t", True), ("int", False)):
+        source = f"for ({index} k = 0; k < K - BK; k += BK) {{\n  sum += a[k];\n}}"
+        result = CaseResult(None, Verdict(Status.timed_out, "", IN_LOOP), 1)
+        found = cause_of(result, source, "cuda")
+        assert found is not None and ("`K - BK` is a large number for `k`" in found.what) == is_told
 
 
 def test_a_function_that_is_not_inlined_is_told_at_its_call() -> None:

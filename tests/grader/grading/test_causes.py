@@ -138,9 +138,13 @@ def test_a_case_elsewhere_gets_what_all_failing_cases_have_beside_the_spec_s_fir
 
 @pytest.mark.parametrize(
     ("source", "told"),
-    [("sum += a[i] * b[i];", False), ("sum += __half2float(__float2half(a[i]));", True)],
+    [
+        ("sum += a[i] * b[i];", False),
+        ("sum += __half2float(__float2half(a[i]));", True),
+        ("fragment<matrix_a, 16, 16, 8, precision::tf32, row_major> a;", True),
+    ],
 )
-def test_cuda_of_float32_computes_in_half_precision_only_where_it_says_so(
+def test_cuda_of_float32_computes_in_less_only_where_it_says_so(
     source: str, told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounded = Cause("rounded", "All is right but for rounding", "Keep sums in float32.")

@@ -107,6 +107,22 @@ def test_what_separates_failing_from_passing_cases_is_found(
     )
 
 
+def test_a_bound_that_one_size_alone_is_above_needs_no_data_that_nothing_else_had():
+    exercise = EXERCISES["rmsnorm"]
+    space = Space(Task(exercise, exercise.variants["cuda_matrix"]), "float32", "ragged", 4)
+    largest = max(rules["cols"].high for rules in space.alternatives)
+
+    def fails(case):
+        return case.size("cols") >= largest
+
+    smallest = parse(f"rows=1 cols={largest} seed=4", space.task, 4)
+    plain = [smallest.with_size("cols", size) for size in (1, 2, 3, largest // 2, largest - 1)]
+    other = [replace(case, data="large") for case in plain]
+    outcomes = {case: fails(case) for case in [*plain, *other, smallest]}
+    separation = separate(space, smallest, outcomes, fails)
+    assert separation is not None and separation.condition.text == f"cols > {largest - 1}"
+
+
 def test_what_always_fails_is_said_to():
     found, probed = diagnose(lambda case: True)
     assert found.condition.kind == "always"
@@ -289,6 +305,7 @@ WRONG = Status.wrong_values
         ((Status.wrote_out_of_bounds, "outside", None, "2 between the rows"), "columns"),
         ((Status.wrote_out_of_bounds, "outside"), "run past the end"),
         ((Status.modified_input, "input"), "Which pointer"),
+        ((Status.not_written, "nothing", None, "nothing was written to lse."), "store to lse?"),
         ((Status.nondeterministic,), "another one writes"),
         ((Status.not_written, "nothing"), "launch the kernel"),
         ((Status.not_written, "tail", ABOVE_BLOCK), "every block of 1024 along cols"),
@@ -310,6 +327,8 @@ WRONG = Status.wrong_values
         ((WRONG, "all", condition_of("scalar", "causal", False)), "where causal is not set"),
         ((WRONG, "all", None, "lse[0] is nan, expected -inf"), "inf - inf"),
         ((WRONG, "all", condition_of("not_multiple", "n", 8)), "block of n masked"),
+        ((Status.not_written, "all", condition_of("not_multiple", "n", 4)), "the last elements"),
+        ((Status.not_finite, "all", condition_of("not_multiple", "n", 4)), "is rounded down"),
         ((WRONG, "tail", ABOVE_BLOCK), "every block of 1024 along cols"),
         ((WRONG, "all", ABOVE_BLOCK), "has a reduction all its steps"),
         ((WRONG, "all", condition_of("below", "n", 64)), "larger than n"),

@@ -246,7 +246,7 @@ MISTAKES = [
         "`sum` stands where `mean`",
     ),
     ("rmsnorm", lambda x, weight, eps: rms(x, weight, eps)[:1].expand(x.shape), "first row"),
-    ("softmax", padded_softmax, "count in the maximum"),
+    ("softmax", padded_softmax, "count in the maximum or in the sum"),
     ("gemm", lambda a, b: a[:, :1024] @ b[:1024], "only the first 1024 products count"),
     ("flash_attention", lse_of_mixed_bases, "natural logarithm of the sum by ln 2"),
     ("softmax", lambda x: online(x, rescales=False), "sum isn't rescaled"),
@@ -337,6 +337,14 @@ def test_a_mistake_that_explains_the_outputs_is_named(name, kernel, words):
 def test_a_logarithm_that_is_added_to_a_large_maximum_is_named():
     far_below = named("softmax", softmax_by_logarithm, dtype="bfloat16", data="far_below_zero")
     assert far_below and "rounded away" in far_below.what
+
+
+def test_a_result_of_bfloat16_that_passes_through_float16_is_told():
+    given = {"dtype": "bfloat16", "size_class": "many_tiles", "data": "tiny"}
+    through = named("gemm", lambda a, b: (a @ b).half().double(), "triton_v3", **given)
+    assert through is not None and through.name == "through_half"
+    nothing = named("gemm", lambda a, b: a @ b * 0, "triton_v3", **given)
+    assert nothing is None or nothing.name != "through_half"
 
 
 @pytest.mark.parametrize(("name", "kernel"), OTHERS)

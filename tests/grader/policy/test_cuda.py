@@ -565,6 +565,12 @@ def test_a_header_of_the_students_own_is_told_where_its_text_belongs() -> None:
     assert system.message == "#include <dlfcn.h> is not one of the headers that kernels need"
 
 
+def test_a_comment_of_python_is_told_how_one_of_cpp_begins() -> None:
+    for line, words in (("# double buffering", "begins with //"), ("#line 1", "not for kernels")):
+        [told] = check(f"{line}\n")
+        assert told.rule == "preprocessor" and words in told.message
+
+
 def test_lines_are_those_of_the_file_behind_joined_lines_and_raw_strings() -> None:
     text = 'int a; \\\nint b;\nconst char* s = R"(x\\\ny\n)";\n\nint c = fork();\n'
     [found] = check(text)

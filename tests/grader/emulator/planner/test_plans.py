@@ -155,6 +155,12 @@ def test_a_launch_that_cuda_refuses_is_told_and_goes_on(program: Program) -> Non
     assert launch.block == (64, 1, 1)
 
 
+def test_a_number_of_blocks_that_wrapped_is_told(program: Program) -> None:
+    [refused] = planned(program, "number_of_blocks_wraps").calls[0]
+    assert isinstance(refused, Refused) and "(4290772992, 1, 1)" in refused.why
+    assert "a negative int is more than that" in refused.why
+
+
 def test_memory_that_each_call_leaves_behind_is_a_leak(program: Program) -> None:
     outcome = program.run("leaks_every_time")
     assert outcome.code is Code.findings and outcome.report is not None

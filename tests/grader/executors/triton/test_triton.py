@@ -598,7 +598,7 @@ def test_a_folder_that_is_not_brought_along_is_named(graded, is_there) -> None:
         "Folders aren't handed in with a file: move the modules of pkg beside silu.py."
         if is_there
         else "No such module is installed here, and none is beside the file: leave the import "
-        "out, or hand in what it needs."
+        "out, or the call that needs it, or hand in what it needs."
     )
 
 
