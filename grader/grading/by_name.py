@@ -103,7 +103,6 @@ _DECLARED_IN = {
     "cstdio": "printf fprintf stderr stdout",
     "cstdlib": "exit abort EXIT_FAILURE",
     "vector": "vector",
-    "algorithm": "sort copy_if max_element",
     "cuda_fp16.h": "half half2 __half __half2",
     "cuda_bf16.h": "nv_bfloat16 nv_bfloat162 __nv_bfloat16 __nv_bfloat162",
     "cooperative_groups.h": "cooperative_groups",

@@ -90,7 +90,7 @@ def endless(context: Context) -> Cause | None:
 
 
 _UNSIGNED = r"\s*(?:const\s+)?(?:uint|unsigned(?:\s+int)?|uint(?:32|64)_t|size_t)\s+"
-_TO_DIFFERENCE = re.compile(rf"{_UNSIGNED}(\w+)\b[^;]*;\s*\1\s*<=?\s*(\w+)\s*-\s*(\w+)\s*;")
+_TO_DIFFERENCE = re.compile(rf"{_UNSIGNED}(\w+)\b[^;]*;\s*\1\s*(<=?)\s*(\w+)\s*-\s*(\w+)\s*;")
 
 
 def _below_zero(context: Context) -> Cause | None:
@@ -98,9 +98,9 @@ def _below_zero(context: Context) -> Cause | None:
     for loop in () if context.is_triton else of_cpp(SourceText(context.source, False).code):
         bound = _TO_DIFFERENCE.match(loop.head)
         if bound and loop.line == context.result.line:
-            index, left, right = bound.groups()
+            index, compared, left, right = bound.groups()
             what = f"Where it is below 0, `{left} - {right}` is a large number for `{index}`"
-            advice = f"`{index}` is unsigned. Write `{index} + {right} < {left}`."
+            advice = f"`{index}` is unsigned. Write `{index} + {right} {compared} {left}`."
             return Cause("below_zero", what, advice, context.shown(loop.line))
     return None
 

@@ -148,6 +148,8 @@ def test_an_unsigned_index_up_to_a_difference_is_told() -> None:
         result = CaseResult(None, Verdict(Status.timed_out, "", IN_LOOP), 1)
         found = cause_of(result, source, "cuda")
         assert found is not None and ("`K - BK` is a large number for `k`" in found.what) == is_told
+        up_to = cause_of(result, source.replace("k < K", "k <= K"), "cuda")
+        assert up_to is not None and ("Write `k + BK <= K`" in up_to.advice) == is_told
 
 
 def test_a_function_that_is_not_inlined_is_told_at_its_call() -> None:
