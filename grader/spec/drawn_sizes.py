@@ -67,6 +67,19 @@ def edges(rules: Rules, where: Sequence[Relation], turns: int) -> Iterator[dict[
             yield near
 
 
+def is_exhausted(rules: Rules) -> bool:
+    """Whether the edge cases have every combination of the sizes."""
+    combinations = math.prod(_count(rule) for rule in rules.values())
+    return combinations == len({tuple(sizes.items()) for sizes in edges(rules, (), 1)})
+
+
+def _count(rule: SizeRule) -> int:
+    """How many values a size has."""
+    if rule.choices is not None:
+        return len(rule.choices) + rule.or_zero
+    return rule.high // rule.multiple_of - (rule.low - 1) // rule.multiple_of + rule.or_zero
+
+
 def extremes(rules: Rules) -> Iterator[dict[str, int]]:
     """Each size at its lowest or its highest, in every combination; relations may not be met."""
     for ends in itertools.product(*((rule.low, rule.high) for rule in rules.values())):

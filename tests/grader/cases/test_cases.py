@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from grader import spec
 from grader.cases import MAX_SIZE, Case, CaseError, Space, drawing, edge_sizes, inputs, parse
-from grader.spec import SizeRule
+from grader.spec import SizeRule, drawn_sizes
 from grader.spec.task import Task
 from tests.support.strategies import any_case
 
@@ -164,6 +164,17 @@ def test_drawn_cases_are_of_their_class(name, size_class):
 
     draw()
     assert len(drawn) > 5
+
+
+def test_sizes_that_edge_cases_have_in_full_are_not_drawn() -> None:
+    """A few large cases take no drawn ones away from the other sizes of their class."""
+    space = space_of("rmsnorm", "degenerate")
+    assert {(2200, 1), (2200, 2), (2200, 3)} <= {
+        (each.size("rows"), each.size("cols")) for each in space.edges()
+    }
+    assert all(each.size("rows") <= 16 for each in drawing.drawn(space, 40))
+    assert not drawn_sizes.is_exhausted({"n": SizeRule(low=1, high=9)})  # edges have no 5 and no 6
+    assert drawn_sizes.is_exhausted({"n": SizeRule(low=64, high=192, multiple_of=64, or_zero=True)})
 
 
 def test_spaces_with_the_same_choices_are_drawn_once():
