@@ -44,7 +44,7 @@ BRIEF = Effort(
 )
 FOR_WHAT_PASSES = replace(BRIEF, edges=5, drawn=1)
 FOR_THE_HONEST = replace(BRIEF, edges=8, drawn=3)
-FOR_THE_RARE = replace(BRIEF, edges=24, drawn=10, reruns=10, enough=None)
+FOR_THE_RARE = replace(BRIEF, edges=30, drawn=12, reruns=10, enough=None)
 # A coin that shows the same side ten times in a row has failed this test once.
 FOR_CHANCE = replace(FOR_THE_RARE, reruns=30)
 
