@@ -1091,12 +1091,12 @@ def test_rmsnorm_is_what_the_handout_promises():
     assert triton.max_points == 6
 
 
-def test_degenerate_rmsnorm_cases_have_one_row_or_one_column_or_many_rows():
-    *narrow, many = load(EXERCISES / "rmsnorm.yaml").sizes["degenerate"]
-    for rules in narrow:
+def test_degenerate_rmsnorm_cases_have_one_row_or_one_column():
+    alternatives = load(EXERCISES / "rmsnorm.yaml").sizes["degenerate"]
+    for rules in alternatives:
         assert any(rules[name] == SizeRule(low=1, high=1) for name in ("rows", "cols"))
     # More than an H100 runs blocks of 128 threads at a time: a block may take several in turn.
-    assert many["rows"].low > 132 * 2048 // 128 and many["cols"].high < 4
+    assert alternatives[-1]["rows"].low > 132 * 2048 // 128
 
 
 @pytest.mark.parametrize("name", load_all())
