@@ -158,6 +158,15 @@ class Space:
         """The rules for sizes; a case follows one of the mappings."""
         return self.task.exercise.sizes[self.size_class]
 
+    @cached_property
+    def drawn_from(self) -> Sequence[dict[str, SizeRule]]:
+        """The alternatives with sizes that no edge case has, or all where there is no such one.
+
+        Of the others each combination of sizes is one case, so that large ones cost little.
+        """
+        unlisted = [each for each in self.alternatives if not drawn_sizes.is_exhausted(each)]
+        return unlisted or self.alternatives
+
     @property
     def plain_data(self) -> str:
         """The plainest data pattern: normal, or the spec's first."""
@@ -216,7 +225,8 @@ class Space:
         cases: dict[Case, None] = {}
         turn = itertools.count()
         for rules in self.alternatives:
-            for sizes in drawn_sizes.edges(rules, self.task.exercise.where, self._enough_turns):
+            turns = self._enough_turns if rules in self.drawn_from else 1
+            for sizes in drawn_sizes.edges(rules, self.task.exercise.where, turns):
                 cases[self._turn(sizes, next(turn))] = None
         return sorted(cases, key=attrgetter("complexity"))
 

@@ -62,7 +62,7 @@ def _drawn(choices: _Choices, seed: int, count: int) -> Sequence[tuple[Any, ...]
 
 def _choices(space: Space) -> _Choices:
     return _Choices(
-        tuple(tuple(rules.items()) for rules in _drawn_from(space)),
+        tuple(tuple(rules.items()) for rules in space.drawn_from),
         tuple(space.task.exercise.where),
         space.task.exercise.data,
         tuple((tensor.name, tensor.layout) for tensor in space.tensors),
@@ -70,12 +70,6 @@ def _choices(space: Space) -> _Choices:
         tuple((scalar.name, scalar.values) for scalar in space.scalars),
         tuple(scalar.scalar for scalar in space.scalars),
     )
-
-
-def _drawn_from(space: Space) -> Sequence[dict[str, SizeRule]]:
-    """The alternatives with sizes that no edge case has, or all where there is no such one."""
-    alternatives = space.alternatives
-    return [each for each in alternatives if not drawn_sizes.is_exhausted(each)] or alternatives
 
 
 def _strategy(choices: _Choices) -> st.SearchStrategy[tuple[Any, ...]]:

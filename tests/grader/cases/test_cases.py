@@ -169,9 +169,12 @@ def test_drawn_cases_are_of_their_class(name, size_class):
 def test_sizes_that_edge_cases_have_in_full_are_not_drawn() -> None:
     """A few large cases take no drawn ones away from the other sizes of their class."""
     space = space_of("softmax", "degenerate")
-    assert {(2200, 1), (2200, 2), (2200, 3)} <= {
-        (each.size("rows"), each.size("cols")) for each in space.edges()
-    }
+    many = [each for each in space.edges() if each.size("rows") > 16]
+    assert [(each.size("rows"), each.size("cols")) for each in many] == [
+        (2200, 1),
+        (2200, 2),
+        (2200, 3),
+    ]
     assert all(each.size("rows") <= 16 for each in drawing.drawn(space, 40))
     assert not drawn_sizes.is_exhausted({"n": SizeRule(low=1, high=9)})  # edges have no 5 and no 6
     assert drawn_sizes.is_exhausted({"n": SizeRule(low=64, high=192, multiple_of=64, or_zero=True)})
