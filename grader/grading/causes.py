@@ -404,7 +404,9 @@ def _general(space: Space) -> Sequence[Case]:
     edges = sorted(space.edges(), key=lambda case: case.complexity)
     above = [sum(value > 1 for _, value in case.sizes) for case in edges]
     general = [case for case, sizes in zip(edges, above, strict=True) if sizes == max(above)]
-    return [general[len(general) // 2], general[3 * len(general) // 4]] if general else []
+    if len(general) < 3:
+        return general
+    return [general[len(general) // 2], general[3 * len(general) // 4]]
 
 
 def _as_failing(case: Case, space: Space, results: Sequence[CaseResult]) -> Case:
