@@ -6,6 +6,7 @@ locations may lead to each other.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 
@@ -20,47 +21,60 @@ _FIELD = re.compile(r'(\w+): (?:"((?:[^"\\]|\\.)*)"|(!?\d{1,9}\b))')
 # In the path of functions that aren't the kernel's author's.
 _LIBRARY = ("/triton/language/", "/triton/tools/", "/triton/experimental/")
 
-Chain = list[tuple[str, int, int]]
+Place = tuple[str, int, int]  # file, line and column
+Chain = list[Place]
+Fields = dict[str, str]  # of a node: numbers, references as `!7`, texts without their quotes
+Parts = list[Place | str]  # of a location, the callee before its caller; a text is another's name
 
 
-def mlir_locations(lines: Iterable[str]) -> dict[str, str]:
+def mlir_locations(lines: Iterable[str]) -> dict[str, Parts]:
     """What lines of MLIR define as locations, by name: `#loc7`."""
-    return {match[1]: match[2] for line in lines if (match := _LOCATION.fullmatch(line))}
+    defined = filter(None, map(_LOCATION.fullmatch, lines))
+    return {match[1]: mlir_parts(match[2]) for match in defined}
 
 
-def mlir_chain(location: str, locations: Mapping[str, str]) -> Chain:
+def mlir_parts(text: str) -> Parts:
+    """The parts of a location's text."""
+    matches = itertools.islice(_PART.finditer(text), _MOST_STEPS)
+    return [(each[1], int(each[2]), int(each[3])) if each[2] else each[0] for each in matches]
+
+
+def mlir_chain(location: str, locations: Mapping[str, Parts]) -> Chain:
     """The chain of a location, given by its name or its text."""
     chain: Chain = []
-    pending = [location]
+    pending = mlir_parts(location)[::-1]
     for _ in range(_MOST_STEPS):
         if not pending:
             break
-        text = pending.pop()
-        place = _PART.fullmatch(text)
-        if place and place[2]:
-            chain.append((place[1], int(place[2]), int(place[3])))
-            continue
-        parts = _PART.finditer(locations.get(text, "") if place else text)
-        pending += [each[0] for each in parts][::-1]  # the callee, then the caller
+        part = pending.pop()
+        if isinstance(part, str):
+            pending += locations.get(part, [])[::-1]
+        else:
+            chain.append(part)
     return chain
 
 
-def by_author(chain: Chain) -> tuple[str, int, int] | None:
+def by_author(chain: Chain) -> Place | None:
     """The innermost call that isn't in Triton's own library; None where there is none."""
     own = (each for each in chain if not any(part in each[0] for part in _LIBRARY))
     return next(own, None)
 
 
-def llvm_nodes(lines: Iterable[str]) -> dict[str, str]:
+def llvm_nodes(lines: Iterable[str]) -> dict[str, Fields]:
     """What lines of LLVM IR define as debug information, by name: `!7`."""
-    return {match[1]: match[2] for line in lines if (match := _NODE.fullmatch(line))}
+    defined = filter(None, map(_NODE.fullmatch, lines))
+    return {match[1]: _fields(match[2]) for match in defined}
 
 
-def llvm_chain(name: str, nodes: Mapping[str, str]) -> Chain:
+def _fields(node: str) -> Fields:
+    return {match[1]: match[2] or match[3] or "" for match in _FIELD.finditer(node)}
+
+
+def llvm_chain(name: str, nodes: Mapping[str, Fields]) -> Chain:
     """The chain of a debug location by its name."""
     chain: Chain = []
     for _ in range(_MAX_DEPTH):
-        fields = _fields(nodes.get(name, ""))
+        fields = nodes.get(name)
         if not fields:
             break
         given = (fields.get(each, "") for each in ("line", "column"))
@@ -70,15 +84,10 @@ def llvm_chain(name: str, nodes: Mapping[str, str]) -> Chain:
     return chain
 
 
-def _fields(node: str) -> dict[str, str]:
-    """A node's fields: numbers, references as `!7`, and texts without their quotes."""
-    return {match[1]: match[2] or match[3] or "" for match in _FIELD.finditer(node)}
-
-
-def _file(scope: str, nodes: Mapping[str, str]) -> str:
+def _file(scope: str, nodes: Mapping[str, Fields]) -> str:
     """The path of the file that a scope lies in; "" for none."""
     for _ in range(_MAX_DEPTH):
-        fields = _fields(nodes.get(scope, ""))
+        fields = nodes.get(scope, {})
         if "filename" in fields:
             return f"{fields.get('directory', '')}/{fields['filename']}"
         scope = fields.get("file") or fields.get("scope", "")

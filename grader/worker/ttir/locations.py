@@ -10,7 +10,7 @@ class Locations:
     """The aliases (#loc7) of a text and their locations."""
 
     def __init__(self, aliases: dict[str, str]) -> None:
-        self._aliases = aliases
+        self._aliases = {name: origins.mlir_parts(text) for name, text in aliases.items()}
         self._known: dict[str, tuple[str, int]] = {}
 
     def place(self, location: str) -> tuple[str, int]:

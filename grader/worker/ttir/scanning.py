@@ -10,7 +10,7 @@ from .ir import Op
 from .types import split_list, unquoted
 
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-_ATTRIBUTE = re.compile(r"\b(\w+) = (array<i32: [\d, ]+>|[-\w.+#:]+)")
+_ATTRIBUTE = re.compile(r"\b(\w+) = (array<i32(?:: [\d, ]+)?>|[-\w.+#:]+)")
 _INTEGER = re.compile(r"-?\d{1,20}")
 
 

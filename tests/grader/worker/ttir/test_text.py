@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.worker.ttir import locations, names, scanning, types
+from grader.worker.compile import origins
+from grader.worker.ttir import names, scanning, types
 from grader.worker.ttir import text as reader
 from grader.worker.ttir.errors import LimitExceeded, MalformedIR, NotModelled
 from grader.worker.ttir.executor import Launch, execute
@@ -38,7 +39,7 @@ class _Work:
 
     def count_patterns(self, monkeypatch):
         """Count the characters that regular expressions look at."""
-        for module in (reader, scanning, types, locations, names):
+        for module in (reader, scanning, types, origins, names):
             for name, value in vars(module).items():
                 if isinstance(value, re.Pattern):
                     monkeypatch.setattr(module, name, _Counted(value, self))
@@ -270,3 +271,21 @@ def test_locations():
     assert places.place("#loc7") == UNKNOWN
     assert places.place("#loc9") == ("b.py", 9)
     assert places.place("unknown") == UNKNOWN
+
+
+def test_locations_that_share_a_long_one_take_few_steps(monkeypatch):
+    """Each name is another location's, whose parts are read once."""
+    work = _Work()
+    work.count_patterns(monkeypatch)
+    shared = ", ".join(["#loc1"] * 280)
+    names_of_it = [f"#loc{number}" for number in range(2, LONG // 40)]
+    aliases = {"#loc1": f"fused[{shared}]", **dict.fromkeys(names_of_it, "#loc1")}
+    places = Locations(aliases)
+    with work.counting_lines():
+        assert {places.place(name) for name in names_of_it} == {UNKNOWN}
+    assert work.steps < MOST_STEPS * LONG
+
+
+def test_an_array_without_numbers_is_empty():
+    read_attributes = scanning.attributes("boundaryCheck = array<i32>, order = array<i32: 1, 0>")
+    assert read_attributes == {"boundaryCheck": (), "order": (1, 0)}
