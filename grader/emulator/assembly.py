@@ -20,7 +20,7 @@ _HOOK = re.compile(
     rb"|__sanitizer_cov_trace_pc|__ubsan_handle_\w+)"
 )
 IGNORED = "warpgrade_ignored"
-# Those of objects: all of 16 bytes, and of other sizes where an alignment isn't the size.
+# Calls of the hooks of objects: of 16 bytes, or of a size that isn't their alignment.
 _OF_OBJECT = re.compile(rb"\tcall\t__tsan_(read|write)(16|_range)\b")
 # g++'s last intermediate code (RTL): a step without its notes, and what an operand in memory is, as
 # in [4 *_7+8 S8 A64]: a place in an object, its bytes, its aligned bits.
@@ -78,10 +78,8 @@ def with_alignments(text: bytes, rtl: str) -> bytes:
     g++ calls one hook for 16 bytes that are aligned to 8 or to 16, and one for all other objects.
     Its `rtl` has the same calls in the same order, with the alignment of the access behind each.
     """
-    alignments = _alignments(rtl)
-    if len(alignments) != len(_OF_OBJECT.findall(text)):
-        alignments = [0] * len(_OF_OBJECT.findall(text))
-    left = iter(alignments)
+    alignments, calls = _alignments(rtl), len(_OF_OBJECT.findall(text))
+    left = iter(alignments if len(alignments) == calls else [0] * calls)
 
     def with_alignment(call: re.Match[bytes]) -> bytes:
         alignment = next(left)

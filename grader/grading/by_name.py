@@ -117,11 +117,13 @@ _UNDECLARED = (
 
 
 def _missing_include(context: Context, match: re.Match[str]) -> Cause | None:
-    """A name of a header that the file doesn't include, and has no other use of."""
+    """A name that a header declares which the file doesn't include."""
     name = match[1] or match[2]
     header = _HEADER_OF.get(name)
-    c_header = f"{header[1:]}.h" if header else ""  # <assert.h> is <cassert>'s
-    if header is None or re.search(rf"#\s*include\s*<({header}|{c_header})>", context.source):
+    if header is None:
+        return None
+    of_c = f"{header[1:]}.h"  # <assert.h> declares what <cassert> does
+    if re.search(rf"#\s*include\s*<({re.escape(header)}|{re.escape(of_c)})>", context.source):
         return None
     what = f"`{name}` is declared in <{header}>, which the file doesn't include"
     return Cause("missing_include", what, f"Write `#include <{header}>` at its top.")

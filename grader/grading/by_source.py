@@ -52,7 +52,7 @@ class Context:
 
     @cached_property
     def line_of_code(self) -> str:
-        """The same with blanks in the place of comments."""
+        """The line of the failure, with blanks in the place of comments."""
         code = SourceText(self.source, self.is_triton).code
         return Context(self.result, code, self.is_triton).line
 

@@ -20,8 +20,8 @@ from grader.status import Status
 
 MAX_PROBES = 12  # for one condition
 MAX_PROBES_IN_ALL = 48
-# A finite element, and what is expected of it: less than 1e-7, the spacing of numbers about 1.
 _UNWRITTEN = re.compile(r"nothing was written to (\w+)")
+# A finite element, and what is expected of it: less than 1e-7, the spacing of numbers about 1.
 _NEAR_ZERO = re.compile(r" is -?\d\S*, expected -?\d\S*e-(?:0[89]|[1-9]\d)")
 
 
@@ -266,6 +266,7 @@ def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
             3 * bound, 3 * bound + 1, bound // 2, high, high - 1,
         )  # fmt: skip
         probes = [smallest.with_size(name, size) for size in sizes]
+        # Early, since at most MAX_PROBES are tried: other sizes may be what matters.
         others = [(other, value) for other, value in smallest.sizes if other != name]
         probes[2:2] = [smallest.with_size(other, value + 1) for other, value in others]
     elif condition.kind == "odd_size":

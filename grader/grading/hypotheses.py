@@ -307,13 +307,13 @@ def _beginning(each: Observed) -> Outputs | None:
     return [source.flatten()[: t.numel()].reshape(t.shape) for t in expected]
 
 
-# The values are right and stand in other places.
 def _through_half(observed: Observed) -> Outputs | None:
     """What of a bfloat16 result is left in float16."""
     is_wider = all(each.dtype is torch.bfloat16 for each in observed.outputs)
     return [each.half().double() for each in _expected(observed)] if is_wider else None
 
 
+# Nothing is computed wrong: right values stand in other places, or pass through another dtype.
 _MOVES: Sequence[Attempt] = (
     (
         Cause(

@@ -91,10 +91,10 @@ void observe_range(const void* p, std::size_t bytes, bool store, Address pc,
     }
 }
 
-// What g++ calls the hook of ranges for, with an alignment of up to 16 bytes or 0 where it isn't known
-// (with_alignments in grader/emulator/assembly.py). nvcc moves an object in pieces that are no larger
-// than its alignment. That of 2, 4, 8 or 16 bytes is less than 8, and less than the size: g++ calls
-// the hook of their size else.
+// An access to an object. Its alignment is up to 16 bytes, or 0 where it isn't known (with_alignments
+// in grader/emulator/assembly.py). nvcc moves an object in pieces that are no larger than that. An
+// object of 2, 4, 8 or 16 bytes is here only if its alignment is less than 8 and than its size: for
+// others g++ calls the hook of their size.
 void observe_object(const void* p, std::size_t bytes, bool store, Address pc, unsigned alignment) {
     const Address a = reinterpret_cast<Address>(p);
     const AccessKind kind = store ? AccessKind::store : AccessKind::read;

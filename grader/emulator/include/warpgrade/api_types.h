@@ -2,7 +2,7 @@
 #pragma once
 #include <cstddef>
 
-// All of them, for host code compares with some that nothing here returns.
+// All of CUDA's errors: host code may compare with one that nothing here returns.
 enum cudaError {
     cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2,
     cudaErrorInitializationError = 3, cudaErrorCudartUnloading = 4, cudaErrorProfilerDisabled = 5,

@@ -46,7 +46,8 @@ void warpgrade_launch(const void* function, warpgrade_thunk thunk, const char* k
 
 // The block's dynamic shared memory (what `extern __shared__` names).
 extern __thread char warpgrade_dynamic_shared[];
-// It is aligned as the type that it is declared with, whatever g++ knows of the array.
+// The empty assembly hides the array from g++, which would take an access to it for one aligned as a
+// char: it is aligned as the type that the kernel declares it with.
 __attribute__((always_inline)) inline char* warpgrade_dynamic_memory() {
     char* start = warpgrade_dynamic_shared;
     __asm__("" : "+r"(start));
