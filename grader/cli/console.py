@@ -67,7 +67,9 @@ OnlyOption = Annotated[
 JobsOption = Annotated[
     int | None,
     typer.Option(
-        "--jobs", min=1, help="Processes side by side; as many as cores, up to 4, or 16 with a GPU."
+        "--jobs",
+        min=1,
+        help="Processes side by side; as many as cores, up to 4; with a GPU 7 for 10 cores.",
     ),
 ]
 GpusOption = Annotated[

@@ -37,6 +37,7 @@ Lost = pebble.ProcessExpired  # a future's exception where its process was kille
 T = TypeVar("T")
 
 MOST_BY_DEFAULT, MOST_BY_DEFAULT_ON_GPU = 4, 16
+SHARE_OF_CORES = 0.7  # with a GPU: a process for each, so that timings aren't slowed
 GPU_BYTES_EACH = 3 << 30  # a context, its worker's context, and the tensors of both
 PRELOADED = ["grader.grading.preloaded"]
 # The environment of a pool's processes: one queue to the GPU each, instead of eight, which starts
@@ -49,17 +50,18 @@ _writer: Connection | None = None  # in a pool process: to the process that made
 _number = 0  # of its current task
 
 
-def default_jobs(gpu_bytes: int = 0, gpus: int = 1, idle_cores: int = 0) -> int:
+def default_jobs(gpu_bytes: int = 0, gpus: int = 1) -> int:
     """The usable cores, at most four: each process needs some 1.5 GB of memory.
 
-    With `gpus` of `gpu_bytes` each, at most sixteen for each GPU as far as they fit there:
-    compiling takes most of the time, and machines with a GPU have the memory. `idle_cores` are
-    left free.
+    With `gpus` of `gpu_bytes` each it is a share of the cores, and at most sixteen for each GPU as
+    far as they fit there: such machines have the memory. A check and its compilers keep more than
+    one core busy, and what times kernels beside them has cores of its own.
     """
-    cores, most = len(os.sched_getaffinity(0)) - idle_cores, MOST_BY_DEFAULT
-    if gpu_bytes:
-        most = gpus * min(MOST_BY_DEFAULT_ON_GPU, gpu_bytes // GPU_BYTES_EACH)
-    return max(1, min(cores, most))
+    cores = len(os.sched_getaffinity(0))
+    if not gpu_bytes:
+        return min(cores, MOST_BY_DEFAULT)
+    most = gpus * min(MOST_BY_DEFAULT_ON_GPU, gpu_bytes // GPU_BYTES_EACH)
+    return max(1, min(round(SHARE_OF_CORES * cores), most))
 
 
 def expect() -> None:

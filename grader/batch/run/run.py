@@ -42,7 +42,6 @@ SECONDS_PER_TIMING = 15.0  # until some are stored
 # On a GPU, a class with fewer hand-ins for each process is shared out by exercises: else most
 # processes would be idle at the end. In a larger class a process keeps a hand-in's session.
 HANDINS_EACH = 4
-CORES_TO_TIME = 2  # for each GPU: of the process that times there, and of the worker it times
 INTERRUPTED = 130
 
 
@@ -88,7 +87,7 @@ def environment() -> dict[str, Any]:
 
 @contextmanager
 def this_machine(watcher: Watcher, jobs: int | None = None) -> Iterator[Machines]:
-    """Processes of this machine: `jobs`, or one for each core; and one to time on each GPU."""
+    """Processes of this machine: `jobs`, or by default; and one to time on each GPU."""
     device = device_here()
     gpus = 0 if device == CPU else len(locks.visible())
     with ExitStack() as opened:
@@ -98,8 +97,7 @@ def this_machine(watcher: Watcher, jobs: int | None = None) -> Iterator[Machines
             processes = opened.enter_context(process_pool.Pool(width))
             return InPool(processes, width, grade_in_pool, watcher.step)
 
-        idle = CORES_TO_TIME * gpus
-        check = executor(jobs or process_pool.default_jobs(machine.gpu_bytes(), gpus, idle))
+        check = executor(jobs or process_pool.default_jobs(machine.gpu_bytes(), gpus))
         yield Machines(device, check, executor(gpus) if gpus else None)
 
 

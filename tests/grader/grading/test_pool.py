@@ -496,14 +496,16 @@ def test_interrupted_side_by_side_it_keeps_what_is_done(monkeypatch):
 
 
 def test_more_processes_than_cores_are_not_started_by_default(monkeypatch):
-    for cores, jobs in ((1, 1), (2, 2), (64, 4)):
+    gigabytes = 1 << 30
+    for cores, jobs, on_gpu in ((1, 1, 1), (2, 2, 1), (16, 4, 11), (64, 4, 16)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
         assert process_pool.default_jobs() == jobs
-        assert process_pool.default_jobs(gpu_bytes=80 << 30) == min(cores, 16)
-        assert process_pool.default_jobs(gpu_bytes=8 << 30) == min(cores, 2)
-        assert process_pool.default_jobs(gpu_bytes=2 << 30) == 1
-    assert process_pool.default_jobs(gpu_bytes=80 << 30, gpus=4, idle_cores=8) == 56
-    assert process_pool.default_jobs(gpu_bytes=8 << 30, gpus=4, idle_cores=8) == 8
+        assert process_pool.default_jobs(gpu_bytes=80 * gigabytes) == on_gpu
+        assert process_pool.default_jobs(gpu_bytes=8 * gigabytes) == min(on_gpu, 2)
+        assert process_pool.default_jobs(gpu_bytes=2 * gigabytes) == 1
+    assert process_pool.default_jobs(gpu_bytes=80 * gigabytes, gpus=2) == 32
+    assert process_pool.default_jobs(gpu_bytes=80 * gigabytes, gpus=4) == 45
+    assert process_pool.default_jobs(gpu_bytes=8 * gigabytes, gpus=4) == 8
 
 
 @pytest.mark.parametrize(
