@@ -545,3 +545,10 @@ def test_outputs_of_a_kernel_without_inputs_are_looked_at_too(tmp_path, monkeypa
         verdict = judge([seen], [truth], space.task.tolerance)
         results.append(CaseResult(case, verdict, outputs=(values,)))
     assert cause_of(space, results, results[0]) is None
+
+
+def test_a_row_wise_result_of_columns_is_named():
+    told = named("softmax", lambda x: torch.softmax(x, 0))
+    assert told is not None and told.name == "other_axis"
+    apart = named("softmax", lambda x: torch.softmax(x.flatten(), 0).reshape(x.shape))
+    assert apart is None or apart.name != "other_axis"

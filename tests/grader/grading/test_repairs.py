@@ -370,6 +370,17 @@ def test_a_change_that_gives_up_the_lesson_is_told_only_where_no_other_is_right(
     assert Repairs().cause_of(runner, failure(runner)) is not None
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_return_before_a_barrier_is_weak_only_where_something_else_is_wrong(
+    monkeypatch, is_whole
+):
+    monkeypatch.setattr(repairs.memory_use, "keeps_its_lesson", lambda runner, seed: True)
+    runner = Runner(SOURCE, lambda source, n: is_whole or n <= 3)
+    edit = Edit(repairs.WEAK, (), 1, "Threads return here", "", 1)
+    failed = failure(Runner(SOURCE, lambda source, n: n <= 3))
+    assert repairs._is_weak(runner, failed, edit) is not is_whole
+
+
 @pytest.mark.parametrize(("padding", "kept"), [("TILE + 1", True), ("TILE", False)])
 def test_a_lesson_is_kept_if_memory_is_used_as_the_spec_asks(tmp_path, padding, kept):
     source = (SPECS["transpose"].reference / "transpose.cu").read_text()
