@@ -465,6 +465,22 @@ def _by_columns(observed: Observed) -> Iterator[Attempt]:
         yield Cause("by_columns", what, advice), by_columns
 
 
+def _other_axis(observed: Observed) -> Iterator[Attempt]:
+    """Columns are reduced in the place of rows."""
+
+    def along_columns(each: Observed) -> Outputs:
+        turned = {name: tensor.mT for name, tensor in each.wide.items()}
+        return [t.mT for t in _result_of(each.oracle.definition, each, **turned)]
+
+    advice = (
+        "Which index stays the same in a program or block, and which one goes along? The elements "
+        "of a row are neighbours."
+    )
+    what = "Each column is computed as a row has to be: rows and columns are exchanged throughout"
+    if all(tensor.dim() == 2 for tensor in observed.tensors.values()):
+        yield Cause("other_axis", what, advice), along_columns
+
+
 def _changed_formula(observed: Observed) -> Iterator[Attempt]:
     """The definition with one part left out, exchanged or moved."""
     for formula in mutations.of(observed.oracle):
@@ -533,6 +549,7 @@ HYPOTHESES: Sequence[Callable[[Observed], Iterator[Attempt]]] = (
     _scaled,
     _exchanged_inputs,
     _by_columns,
+    _other_axis,
     _changed_formula,
     _scaled_by_size,
     _rounded,

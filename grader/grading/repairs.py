@@ -426,9 +426,13 @@ def _says_more(edit: Edit, first: Edit) -> bool:
 def _is_weak(runner: Runner, failure: Failing, edit: Edit) -> bool:
     """Whether a right change is perhaps none that is meant.
 
-    One that gives up what the variant teaches, as a tile's padding, is seldom meant.
+    One that gives up what the variant teaches, as a tile's padding, is seldom meant; nor is one
+    with which every barrier is reached, and something else is wrong.
     """
-    return edit.name == WEAK or not memory_use.keeps_its_lesson(runner, failure.failing[0].seed)
+    tried = (*failure.failing, *failure.passing) if edit.name == WEAK else ()
+    if not all(runner.once(case).verdict.passed for case in tried):
+        return True
+    return not memory_use.keeps_its_lesson(runner, failure.failing[0].seed)
 
 
 def _stores_again(runner: Runner, failure: Failing, edit: Edit) -> bool:

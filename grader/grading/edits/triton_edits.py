@@ -175,6 +175,13 @@ def _axes(scope: Scope) -> Iterator[Edit]:
             what = f"`tl.program_id({match[1]})` is always 0: the grid doesn't have this axis"
             advice = "Axes count from 0: take one that the grid has."
             yield scope.edit("axes", [Change(*match.span(1), "0")], what, advice, 1)
+    for match in scope.matches(r"(\bnum_programs)\([^()]*\)"):
+        new = scope.text.source[match.end(1) : match.end()]
+        at = *match.span(1), "program_id", 2, match.span()
+        advice = (
+            f"`num_programs{new}` is how many there are; `program_id{new}` says which one is this."
+        )
+        yield replace(scope.instead("function", *at), advice=advice)
 
 
 _STRIDE = re.compile(r"\b(\w+)\.stride\((\d)\)")
