@@ -484,8 +484,8 @@ def _other_axis(observed: Observed) -> Iterator[Attempt]:
 def _changed_formula(observed: Observed) -> Iterator[Attempt]:
     """The definition with one part left out, exchanged or moved."""
     for formula in mutations.of(observed.oracle):
-        what = f"One part of the formula differs: {formula.what}"
-        advice = f"Compare with `{observed.oracle.name}` in reference/oracles.py."
+        what = f"Held against `{observed.oracle.name}` in reference/oracles.py, {formula.what}"
+        advice = "The code quoted is that file's: find the same step in yours."
         yield Cause("formula", what, advice), partial(_result_of, formula.function)
 
 

@@ -552,3 +552,11 @@ def test_a_row_wise_result_of_columns_is_named():
     assert told is not None and told.name == "other_axis"
     apart = named("softmax", lambda x: torch.softmax(x.flatten(), 0).reshape(x.shape))
     assert apart is None or apart.name != "other_axis"
+
+
+def test_a_formula_s_quoted_code_is_said_to_be_the_oracle_s():
+    def without_root(x, weight, eps):
+        return x / (x.square().mean(-1, keepdim=True) + eps) * weight
+
+    told = named("rmsnorm", without_root)
+    assert told is not None and told.what.startswith("Held against `rmsnorm` in reference/oracles")
