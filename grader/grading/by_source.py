@@ -198,14 +198,13 @@ def stored_early(context: Context, _: re.Match[str]) -> Cause | None:
         made_of = {each: each for each in _carried(loop)}
         for each in loop.body:
             match each:
-                case ast.Assign([ast.Name(name)], value):
+                case ast.Assign([ast.Name(new)], value):
                     if early := sorted(_read(value, with_loads=False) & made_of.keys()):
-                        made_of[name] = made_of[early[0]]
+                        made_of[new] = made_of[early[0]]
                 case ast.Expr(ast.Call(ast.Attribute(_, "store"), [_, value, *_])):
                     if early := sorted(_read(value, with_loads=False) & made_of.keys()):
-                        what = (
-                            f"`{made_of[early[0]]}` is stored in a loop whose later turns change it"
-                        )
+                        name = made_of[early[0]]
+                        what = f"This store's value depends on `{name}`, which later turns change"
                         advice = "If its last value is meant, store in a loop of its own behind it."
                         return Cause("stored_early", what, advice, context.shown(each.lineno))
     return None

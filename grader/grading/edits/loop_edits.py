@@ -229,6 +229,8 @@ def _mask_stays(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
     for mask in scope.matches(
         rf"(?<![\w.+*] )\b(\w+)(\[[:, None]+\])? < {size}\b", loop.end(), end
     ):
+        if re.search(rf"\b{mask[1]} = [^\n]*\b{turn}\b", scope.text.code[loop.end() : end]):
+            continue  # it goes along already
         moved = f"{first} + {mask[1]}"
         what = f"{scope.quoted(*mask.span())} is the same in each turn, and the loop goes on"
         advice = f"Compare `{moved}`, which goes along."

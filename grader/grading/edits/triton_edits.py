@@ -254,6 +254,25 @@ def _several_strides(scope: Scope, call: Call, spans: Sequence[tuple[int, int]])
     yield scope.edit("stride", changes, what, advice, 0)
 
 
+def _other_strides(scope: Scope) -> Iterator[Edit]:
+    """Strides of axis 1 that are passed for those of axis 0, or the other way round: one or all."""
+    advice = "`x.stride(0)` leads from a row to the next, and is 1 in a turned view, as `x.T`."
+    spans = [(each.start, each.end) for each in scope.launches]
+    for axis, other in ("01", "10"):
+        passed = [
+            match
+            for match in scope.matches(rf"\b\w+\.stride\(({axis})\)")
+            if any(low < match.start() < high for low, high in spans)
+        ]
+        for match in passed:
+            edit = scope.instead("stride", *match.span(1), other, 2, match.span())
+            yield replace(edit, advice=advice)
+        if len(passed) > 1:
+            changes = [Change(*match.span(1), other) for match in passed]
+            what = f"`stride({axis})` is passed where `stride({other})` belongs, in each place"
+            yield scope.edit("stride", changes, what, advice, 2)
+
+
 def _one_block(scope: Scope) -> Iterator[Edit]:
     """A block of a fixed size for rows that may be longer."""
     bodies = "\n".join(scope.text.code[each.body : each.end] for each in scope.kernels)
@@ -477,6 +496,7 @@ OF_LAUNCHERS: Sequence[Rule] = (
     _copies,
     _rebound,
     _strides,
+    _other_strides,
     _grids,
     _grid_axes,
     _casts,

@@ -263,3 +263,16 @@ def f(x):
     k[(1,)](x, x.numel(), B=64)
 """
     assert "function" in undone(source, "program_id(0)", "num_programs(0)", is_triton=True)
+
+
+def test_strides_of_the_other_axis_are_undone():
+    source = """
+@triton.jit
+def k(x_ptr, out_ptr, stride_xm, stride_om, B: tl.constexpr):
+    pass
+def f(x, out):
+    k[(1,)](x, out, x.stride(0), out.stride(0), B=64)
+"""
+    both = "x.stride(0), out.stride(0)"
+    assert "stride" in undone(source, both, both.replace("0", "1"), is_triton=True)
+    assert "stride" in undone(source, both, both.replace("0", "1", 1), is_triton=True)
