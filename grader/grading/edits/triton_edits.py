@@ -184,6 +184,25 @@ def _axes(scope: Scope) -> Iterator[Edit]:
         yield replace(scope.instead("function", *at), advice=advice)
 
 
+_REDUCED = re.compile(r"\baxis=([01])\)(\[None, :\]|\[:, None\])")
+
+
+def _reduced_axes(scope: Scope) -> Iterator[Edit]:
+    """All reductions of a block along its other axis, with what puts the results beside it."""
+    matches = [*scope.matches(_REDUCED)]
+    if len({match[1] for match in matches}) == 1:
+        axis = matches[0][1]
+        other, beside = ("1", "[:, None]") if axis == "0" else ("0", "[None, :]")
+        changes = [
+            change
+            for match in matches
+            for change in (Change(*match.span(1), other), Change(*match.span(2), beside))
+        ]
+        what = f"`axis={axis}` stands where `axis={other}` belongs, and `{beside}` behind it"
+        along = "columns: a result for each row" if other == "1" else "rows: one for each column"
+        yield scope.edit("axis", changes, what, f"Axis {other} goes along the {along}.", 1)
+
+
 _STRIDE = re.compile(r"\b(\w+)\.stride\((\d)\)")
 
 
@@ -483,6 +502,7 @@ OF_KERNELS: Sequence[Rule] = (
     _advance,
     _other_axis,
     _axes,
+    _reduced_axes,
     _offsets,
     _last_group,
     _last_of_named_groups,

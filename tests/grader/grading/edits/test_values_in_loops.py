@@ -276,3 +276,18 @@ def f(x, out):
     both = "x.stride(0), out.stride(0)"
     assert "stride" in undone(source, both, both.replace("0", "1"), is_triton=True)
     assert "stride" in undone(source, both, both.replace("0", "1", 1), is_triton=True)
+
+
+def test_reductions_along_the_other_axis_are_undone_as_one():
+    source = """
+@triton.jit
+def k(x_ptr, R: tl.constexpr, C: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :])
+    x = x - REDUCED
+    tl.store(x_ptr, x)
+def f(x):
+    k[(1,)](x, R=4, C=64)
+"""
+    right = "tl.max(x, axis=1)[:, None] + tl.sum(x, axis=1)[:, None]"
+    wrong = right.replace("1", "0").replace("[:, None]", "[None, :]")
+    assert "axis" in undone(source.replace("REDUCED", right), right, wrong, is_triton=True)
