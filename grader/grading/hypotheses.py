@@ -373,6 +373,10 @@ def _constant(number: _Number, observed: Observed) -> _Number:
     return number
 
 
+def _squared(name: str, observed: Observed) -> float:
+    return float(observed.numbers[name]) ** 2
+
+
 def _of_size(name: str, power: float, observed: Observed) -> float:
     return float(observed.case.size(name) ** power)
 
@@ -423,6 +427,7 @@ def _other_scalar(observed: Observed) -> Iterator[Attempt]:
             others = {"0.0": partial(_constant, 0.0)}
             if abs(given) > SMALLEST_FACTOR:  # what is added, such as an eps, isn't near 1
                 others["1.0"] = partial(_constant, 1.0)
+                others["its square"] = partial(_squared, name)
             for size, _ in observed.case.sizes:
                 others[f"1 / sqrt({size})"] = partial(_of_size, size, -0.5)
         others |= {str(each): partial(_constant, each) for each in argument.values}
@@ -437,6 +442,9 @@ def _other_scalar(observed: Observed) -> Iterator[Attempt]:
             if ignored:
                 what = f"`{name}` has no effect: it is left out, or stands in the wrong place"
             advice = f"Use the argument {name} where the definition has it, and pass it on."
+            if text == "its square":
+                what = f"`{name}` is applied twice: its square counts"
+                advice = f"Apply {name} in one place alone."
             yield Cause("scalar", what, advice), with_value
 
 

@@ -560,3 +560,22 @@ def test_a_formula_s_quoted_code_is_said_to_be_the_oracle_s():
 
     told = named("rmsnorm", without_root)
     assert told is not None and told.what.startswith("Held against `rmsnorm` in reference/oracles")
+
+
+def test_a_scale_that_is_applied_twice_is_named():
+    right = oracle.of(EXERCISES["flash_attention"]).definition
+
+    def twice(q, k, v, sm_scale, causal):
+        return right(q, k, v, sm_scale**2, causal)
+
+    told = named("flash_attention", twice, data="normal")
+    assert told is not None and told.what.startswith("`sm_scale` is applied twice")
+
+
+@pytest.mark.parametrize("block", [64, 256])
+def test_blocks_that_each_take_their_own_sum_of_a_row_are_named(block):
+    def by_blocks(x, weight, eps):
+        return flaws._rms_by_blocks(x, weight, eps, block)[0]
+
+    told = named("rmsnorm", by_blocks, data="normal")
+    assert told is not None and told.what.startswith(f"Each {block} elements of a row")
