@@ -402,7 +402,8 @@ def _rms_by_blocks(
     x: torch.Tensor, weight: torch.Tensor, eps: float, block: int
 ) -> Sequence[torch.Tensor]:
     """RMSNorm in which each block of elements takes its own sum for the row's."""
-    sums = [part.square().sum(-1, keepdim=True).expand_as(part) for part in x.split(block, -1)]
+    parts = torch.tensor_split(x, tuple(range(block, x.shape[-1], block)), -1)
+    sums = [each.square().sum(-1, keepdim=True).expand_as(each) for each in parts]
     return [x * torch.rsqrt(torch.cat(sums, -1) / x.shape[-1] + eps) * weight]
 
 
