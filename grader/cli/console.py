@@ -165,7 +165,10 @@ def known_names(exercises: Mapping[str, Exercise], names: Iterable[str] | None) 
 
 
 def _with_entry(exercises: Mapping[str, Exercise], name: str) -> list[str]:
-    """The variants that implement the function which a name has, as in `gemm_tiled/cuda`."""
+    """The variants that implement the function which a name has, as in `gemm_tiled/cuda`.
+
+    Or those of its exercise in a language, as of `rmsnorm/cuda`.
+    """
     entry, _, language = name.partition("/")
     near = [
         f"{exercise.name}/{variant.name}"
@@ -173,7 +176,9 @@ def _with_entry(exercises: Mapping[str, Exercise], name: str) -> list[str]:
         for variant in exercise.variants.values()
         if entry in variant.all_entries
     ]
-    return [each for each in near if language in each] or near
+    own = exercises[entry].variants if entry in exercises else ()
+    alike = [*near, *(f"{entry}/{variant}" for variant in own)]
+    return [each for each in dict.fromkeys(alike) if language in each] or near
 
 
 def case_of(text: str | None, task: Task, dtype: str | None = None) -> Case:

@@ -518,6 +518,24 @@ def _copied_from(context: Context, _: re.Match[str]) -> Cause | None:
     return None
 
 
+_RESERVED = re.compile(r"\b(\w+)\.reserve\s*\(([^;]{1,80})\)\s*;")
+
+
+def _only_reserved(context: Context, _: re.Match[str]) -> Cause | None:
+    """A vector whose `size()` is copied, and which never gets elements."""
+    code = SourceText(context.source, False).code if not context.is_triton else ""
+    for reserved in islice(_RESERVED.finditer(code), _MOST_COPIES):
+        name, count = reserved.groups()
+        grows = rf"\b{name}\s*(?:\.(?:resize|assign|insert|push_back|emplace_back)\b|=(?!=))"
+        if f"{name}.size()" in code and not re.search(grows, code):
+            what = f"`{name}` has no elements: `reserve` only makes room, and `{name}.size()` is 0"
+            number = code.count("\n", 0, reserved.start()) + 1
+            return Cause(
+                "only_reserved", what, f"Write `{name}.resize({count});`.", context.shown(number)
+            )
+    return None
+
+
 _STORES = r"\b{0}\s*(?:\[[^\]\n]{{0,120}}\]\s*)*=(?!=)"
 _ADDS = r"\batomicAdd\w*\(\s*&\s*{0}\b|\b{0}\s*(?:\[[^\]]*\]\s*)*[-+]=|\b{0}\s*(?:\+\+|--)"
 
@@ -653,6 +671,31 @@ def _has_one_axis(code: str, grid: str, is_triton: bool) -> bool:
     return len(_arguments(made[1])) == 1
 
 
+_TUNED = re.compile(r"@(?:\w+\.)?autotune\b[^@]{0,3000}@[\w.]+[^\n]*\n\s*def (\w+)\(")
+
+
+def _fixed_grid(context: Context, _: re.Match[str]) -> Cause | None:
+    """A grid of a tuned kernel that is the same for all configurations, whose blocks differ."""
+    code = SourceText(context.source, context.is_triton).code
+    tuned = _TUNED.search(code)
+    launch = re.search(rf"\b{tuned[1]}\s*\[([^\[\]]*)\]\s*\(", code) if tuned else None
+    if tuned is None or launch is None:
+        return None
+    grid, at = launch[1].strip(), launch.start()
+    given = [*re.finditer(rf"(?m)^[ \t]+{re.escape(grid)} = (.*)$", code[:at])]
+    if given:
+        grid, at = given[-1][1], given[-1].start(1)
+    values: dict[str, set[str]] = {}
+    for name, value in re.findall(r"""["'](\w+)["']\s*:\s*(\d+)\b""", context.source):
+        values.setdefault(name, set()).add(value)
+    differ = [n for n, several in values.items() if len(several) > 1 and "BLOCK" in n.upper()]
+    if not differ or "lambda" in grid or not re.search(r"cdiv|//", grid):
+        return None
+    what = f"This grid is the same for each configuration, and they differ in `{differ[0]}`"
+    advice = f'Count the blocks of the chosen one: grid = lambda meta: (… meta["{differ[0]}"] …,).'
+    return Cause("fixed_grid", what, advice, context.shown(code.count("\n", 0, at) + 1))
+
+
 _DECLARED = re.compile(r"^(?:(?!//).)*\b__shared__\s+\w+\s+(\w+)\s*\[")
 
 
@@ -721,6 +764,7 @@ _TABLE = (
     _Row(r"\b(\w+)\[(\w+), ?(\w+)\]", _comma_in_subscript, True, Status.compile_error),
     _Row(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)", _size_of_a_pointer, True),
     _Row("", _rebound_output, status=Status.not_written),
+    _Row("", _only_reserved, status=Status.not_written),
     _Row("written to", _copied_from, status=Status.not_written),
     _Row(
         r"\bof (\w+), which has [\d,]+ bytes of shared memory",
@@ -744,6 +788,8 @@ _GENERAL = (
     ),
     _Row(r"^Program [^\n]*? (?:reads|writes) \d+ bytes ", _cast_pointer),
     _Row("", _flat_grid, status=Status.not_written),
+    _Row("", _fixed_grid, status=Status.not_written),
+    _Row("", by_source.stored_early, status=Status.wrong_values),
     _in_words(
         r"incompatible dimensions at index (\d+): (\d+) and (\d+)",
         r"Two blocks that meet here have \2 and \3 elements along axis \1",

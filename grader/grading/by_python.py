@@ -147,6 +147,9 @@ def indexed(context: Context, _: re.Match[str]) -> Cause | None:
     if re.search(rf"\b{name}\b(?!\s*:)", parameters):
         mistake = f"A kernel's pointer isn't an array: `{name}[{index}]` doesn't reach memory"
         call, value = ("tl.store", " value,") if is_stored else ("tl.load", "")
+        first, colon, _stop = index.partition(":")  # neighbours: `x_ptr[start:stop]`
+        if colon:
+            index = f"{first.strip() or 0} + tl.arange(0, BLOCK)"
         advice = f"Write `{call}({name} + {index},{value} mask=...)`."
     return Cause("indexed", mistake, advice, context.marked(taken.start(), taken.end(2) + 1))
 

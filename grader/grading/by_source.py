@@ -81,8 +81,8 @@ def endless(context: Context) -> Cause | None:
     if loop := _loop_without_end(context):
         return loop.as_cause(context)
     if result.verdict.pattern == IN_LOOP and result.line:
-        if wrapped := _below_zero(context):
-            return wrapped
+        if known := _below_zero(context) or _long(context):
+            return known
         what = f"The loop at line {result.line} doesn't end: it was still running when time was up"
         advice = result.hint or _HOW_LOOPS_END
         return Cause("endless", what, advice, context.shown(result.line))
@@ -102,6 +102,111 @@ def _below_zero(context: Context) -> Cause | None:
             what = f"Where it is below 0, `{left} - {right}` is a large number for `{index}`"
             advice = f"`{index}` is unsigned. Write `{index} + {right} {compared} {left}`."
             return Cause("below_zero", what, advice, context.shown(loop.line))
+    return None
+
+
+_COUNTS_UP = re.compile(  # its first value, and its condition
+    r"[\w\s:]*?\b(\w+)\s*=([^;]*);(\s*\1\s*<=?[^;]*);"
+    r"\s*(?:\1\s*\+\+|\+\+\s*\1|\1\s*\+=\s*[1-9]\d*)\s*"
+)
+
+
+def _long(context: Context) -> Cause | None:
+    """A loop that counts up to a bound, so that it ends, in which the time was over."""
+    line = context.result.line or 0
+    advice = _long_in_python(context, line) if context.is_triton else _long_in_cpp(context, line)
+    what = f"The loop at line {line} has too many turns: it was still running when time was up"
+    return Cause("endless", what, advice, context.shown(line)) if advice else None
+
+
+def _long_in_cpp(context: Context, line: int) -> str:
+    """What to do about a loop that counts up, as those around it do; "" for another one."""
+    advice = ""
+    for loop in of_cpp(SourceText(context.source, False).code):
+        if not loop.line <= line <= loop.last:
+            continue
+        counts = _COUNTS_UP.fullmatch(loop.head) if loop.keyword == "for" else None
+        changed = {*itertools.chain(*_CHANGES.findall(loop.body))}
+        if counts is None or not changed.isdisjoint(re.findall(r"[A-Za-z_]\w*", counts[3])):
+            return ""
+        if loop.line == line:
+            is_whole = counts[2].strip().isdecimal()
+            advice = _EACH_ALL.format("thread") if is_whole else _EACH_ONCE.format("thread")
+    return advice
+
+
+def _long_in_python(context: Context, line: int) -> str:
+    """What to do about a loop over a range that no `while` is around; "" for another one."""
+    try:
+        tree = ast.parse(context.source)
+    except (SyntaxError, ValueError):
+        return ""
+    around = [n for n in ast.walk(tree) if isinstance(n, ast.For | ast.While) and n.lineno <= line]
+    around = [each for each in around if line <= (each.end_lineno or 0)]
+    for loop in around:
+        match loop:
+            case ast.While():
+                return ""
+            case ast.For(ast.Name(index), ast.Call(args=[*given])) if loop.lineno == line:
+                text = "\n".join(map(ast.unparse, loop.body))
+                takes_blocks = rf"\b{index} \+ tl\.arange|arange\(.*\) \+ {index}\b"
+                if len(given) < 3 and re.search(takes_blocks, text):
+                    return _STEP_OF_BLOCKS.format(index)
+    return _EACH_ONCE.format("program") if around else ""
+
+
+_EACH_ALL = (
+    "Each {0} takes all of them. Let it begin at its own index and go on by the number of {0}s, or "
+    "take one element without a loop."
+)
+_EACH_ONCE = "Each {0} takes all of them: is it what one {0} has to do, and only once?"
+_STEP_OF_BLOCKS = (
+    "`{0}` goes on by 1, and each turn takes a whole block from `{0}` on: pass the block's length "
+    "as `range`'s third argument, the step."
+)
+
+
+def _read(node: ast.AST, with_loads: bool) -> set[str]:
+    """The names whose values make an expression, with those of the addresses of loads or not."""
+    match node:
+        case ast.Name(name, ast.Load()):
+            return {name}
+        case ast.Call(ast.Attribute(_, "load")) if not with_loads:
+            return set()
+    return set[str]().union(*(_read(each, with_loads) for each in ast.iter_child_nodes(node)))
+
+
+def _carried(loop: ast.For) -> set[str]:
+    """The names that a turn of a loop reads before it gives them a new value."""
+    read, given, carried = set[str](), set[str](), set[str]()
+    for each in loop.body:
+        names = [node for node in ast.walk(each) if isinstance(node, ast.Name)]
+        new = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+        read |= _read(each, with_loads=True) - given
+        carried |= (new - given) if isinstance(each, ast.AugAssign) else (new & read)
+        given |= new
+    return carried
+
+
+def stored_early(context: Context, _: re.Match[str]) -> Cause | None:
+    """A store, in a loop of Triton, of what is made of values that later turns still change."""
+    try:
+        tree = ast.parse(context.source if context.is_triton else "")
+    except (SyntaxError, ValueError):
+        return None
+    for loop in (each for each in ast.walk(tree) if isinstance(each, ast.For)):
+        made_of = {each: each for each in _carried(loop)}
+        for each in loop.body:
+            match each:
+                case ast.Assign([ast.Name(new)], value):
+                    if early := sorted(_read(value, with_loads=False) & made_of.keys()):
+                        made_of[new] = made_of[early[0]]
+                case ast.Expr(ast.Call(ast.Attribute(_, "store"), [_, value, *_])):
+                    if early := sorted(_read(value, with_loads=False) & made_of.keys()):
+                        name = made_of[early[0]]
+                        what = f"This store's value depends on `{name}`, which later turns change"
+                        advice = "If its last value is meant, store in a loop of its own behind it."
+                        return Cause("stored_early", what, advice, context.shown(each.lineno))
     return None
 
 

@@ -165,13 +165,11 @@ class Causes:
         elsewhere = partial(self._seen_elsewhere, failed)
         cause = hypotheses.cause_of(failed.space, failed.results, failed.result, elsewhere)
         is_rounded = cause is not None and cause.name == "rounded"
-        if (
-            is_rounded
-            and failed.space.dtype == "float32"
-            and failed.space.task.variant.language == "cuda"
-        ):
-            # Products of float32 are whole in CUDA C++: only the text may make them narrower.
-            return cause if _NARROWS.search(failed.runner.source) else None
+        if is_rounded and failed.space.dtype == "float32":
+            # Only `tl.dot` makes products of float32 narrower by itself.
+            is_triton = failed.space.task.variant.language == "triton"
+            code = SourceText(failed.runner.source, is_triton).code
+            return cause if re.search(rf"{_NARROWS.pattern}|\btl\.dot\(", code) else None
         return cause
 
     def _seen_elsewhere(self, failed: Failed) -> hypotheses.Results:

@@ -304,6 +304,9 @@ def _hint_from_status(verdict: Verdict, condition: Condition | None) -> str:
     if verdict.status is Status.not_written and verdict.pattern == "nothing" and not by_size:
         name = _UNWRITTEN.search(verdict.what)
         output = name[1] if name else "the output"
+        if condition is not None and condition.kind == "below":
+            size = condition.subject
+            return f"Has a loop no turn, or a grid no block, since {size} // BLOCK is 0 there?"
         return f"Does the entry launch the kernel, and does the kernel store to {output}?"
     if verdict.status is Status.wrong_values and " is nan, expected" in verdict.what:
         return "Where the result is infinite, what gives nan: inf - inf, 0 * inf, 0 / 0?"

@@ -398,6 +398,15 @@ def _rms_by_warps(
     return [x * torch.rsqrt(sums[..., warp] / n + eps) * weight]
 
 
+def _rms_by_blocks(
+    x: torch.Tensor, weight: torch.Tensor, eps: float, block: int
+) -> Sequence[torch.Tensor]:
+    """RMSNorm in which each block of elements takes its own sum for the row's."""
+    parts = torch.tensor_split(x, tuple(range(block, x.shape[-1], block)), -1)
+    sums = [each.square().sum(-1, keepdim=True).expand_as(each) for each in parts]
+    return [x * torch.rsqrt(torch.cat(sums, -1) / x.shape[-1] + eps) * weight]
+
+
 def _layer_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> Sequence[torch.Tensor]:
     centred = x - x.mean(-1, keepdim=True)
     scale = torch.rsqrt(centred.square().mean(-1, keepdim=True) + eps)
@@ -437,6 +446,13 @@ def _rms_flaws() -> Iterator[Flaw]:
             "A shuffle sums one warp. Let one thread put the whole sum into shared memory, and all "
             "threads read it after __syncthreads().",
             partial(_rms_by_warps, warps=warps, by_first=by_first),
+        )
+    for block in BLOCKS:
+        yield Flaw(
+            "sum_of_block",
+            f"Each {block} elements of a row are divided by their own sum alone",
+            "No other block sees a block's shared memory: one has to sum a whole row, in a loop.",
+            partial(_rms_by_blocks, block=block),
         )
     for block in (1, 4, 8, *BLOCKS):
         yield Flaw(

@@ -373,6 +373,10 @@ def _constant(number: _Number, observed: Observed) -> _Number:
     return number
 
 
+def _squared(name: str, observed: Observed) -> float:
+    return float(observed.numbers[name]) ** 2
+
+
 def _of_size(name: str, power: float, observed: Observed) -> float:
     return float(observed.case.size(name) ** power)
 
@@ -423,6 +427,7 @@ def _other_scalar(observed: Observed) -> Iterator[Attempt]:
             others = {"0.0": partial(_constant, 0.0)}
             if abs(given) > SMALLEST_FACTOR:  # what is added, such as an eps, isn't near 1
                 others["1.0"] = partial(_constant, 1.0)
+                others["its square"] = partial(_squared, name)
             for size, _ in observed.case.sizes:
                 others[f"1 / sqrt({size})"] = partial(_of_size, size, -0.5)
         others |= {str(each): partial(_constant, each) for each in argument.values}
@@ -437,6 +442,9 @@ def _other_scalar(observed: Observed) -> Iterator[Attempt]:
             if ignored:
                 what = f"`{name}` has no effect: it is left out, or stands in the wrong place"
             advice = f"Use the argument {name} where the definition has it, and pass it on."
+            if text == "its square":
+                what = f"`{name}` is applied twice: its square counts"
+                advice = f"Apply {name} in one place alone."
             yield Cause("scalar", what, advice), with_value
 
 
@@ -465,11 +473,27 @@ def _by_columns(observed: Observed) -> Iterator[Attempt]:
         yield Cause("by_columns", what, advice), by_columns
 
 
+def _other_axis(observed: Observed) -> Iterator[Attempt]:
+    """Columns are reduced in the place of rows."""
+
+    def along_columns(each: Observed) -> Outputs:
+        turned = {name: tensor.mT for name, tensor in each.wide.items()}
+        return [t.mT for t in _result_of(each.oracle.definition, each, **turned)]
+
+    advice = (
+        "Which index stays the same in a program or block, and which one goes along? The elements "
+        "of a row are neighbours."
+    )
+    what = "Each column is computed as a row has to be: rows and columns are exchanged throughout"
+    if all(tensor.dim() == 2 for tensor in observed.tensors.values()):
+        yield Cause("other_axis", what, advice), along_columns
+
+
 def _changed_formula(observed: Observed) -> Iterator[Attempt]:
     """The definition with one part left out, exchanged or moved."""
     for formula in mutations.of(observed.oracle):
-        what = f"One part of the formula differs: {formula.what}"
-        advice = f"Compare with `{observed.oracle.name}` in reference/oracles.py."
+        what = f"Held against `{observed.oracle.name}` in reference/oracles.py, {formula.what}"
+        advice = "The code quoted is that file's: find the same step in yours."
         yield Cause("formula", what, advice), partial(_result_of, formula.function)
 
 
@@ -533,6 +557,7 @@ HYPOTHESES: Sequence[Callable[[Observed], Iterator[Attempt]]] = (
     _scaled,
     _exchanged_inputs,
     _by_columns,
+    _other_axis,
     _changed_formula,
     _scaled_by_size,
     _rounded,

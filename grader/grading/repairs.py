@@ -190,7 +190,7 @@ def _tried(
             if is_tried and number not in words:  # left out for one that is no repair after all
                 words[number] = is_right(changed, failure, edit)
             is_tried = is_tried and words[number]
-            is_tried = is_tried and _holds(changed, failure, edit)
+            is_tried = is_tried and _holds(changed, failure, edit, runner)
             is_tried = is_tried and not _stores_again(changed, failure, edit)
             if is_tried and not _does_more(runner, changed, failure):
                 (weak if _is_weak(changed, failure, edit) else right).append((edit, changed))
@@ -426,9 +426,13 @@ def _says_more(edit: Edit, first: Edit) -> bool:
 def _is_weak(runner: Runner, failure: Failing, edit: Edit) -> bool:
     """Whether a right change is perhaps none that is meant.
 
-    One that gives up what the variant teaches, as a tile's padding, is seldom meant.
+    One that gives up what the variant teaches, as a tile's padding, is seldom meant; nor is one
+    with which every barrier is reached, and something else is wrong.
     """
-    return edit.name == WEAK or not memory_use.keeps_its_lesson(runner, failure.failing[0].seed)
+    tried = (*failure.failing, *failure.passing) if edit.name == WEAK else ()
+    if not all(runner.once(case).verdict.passed for case in tried):
+        return True
+    return not memory_use.keeps_its_lesson(runner, failure.failing[0].seed)
 
 
 def _stores_again(runner: Runner, failure: Failing, edit: Edit) -> bool:
@@ -499,16 +503,21 @@ def is_right(runner: Runner, failure: Failing, edit: Edit) -> bool:
     return True
 
 
-def _holds(runner: Runner, failure: Failing, edit: Edit) -> bool:
+def _holds(runner: Runner, failure: Failing, edit: Edit, unchanged: Runner | None = None) -> bool:
     """Whether a change that is right in the tried cases is right in those of all size classes.
 
-    A change that happens to be right in a few cases is no repair, and would mislead.
+    A change that happens to be right in a few cases is no repair, and would mislead. Where a case
+    fails in another way, with and without the change, a second mistake is behind it.
     """
     if edit.name == WEAK:
         return True
     until = time.monotonic() + ELSEWHERE_SECONDS
     for case in failure.elsewhere:
-        if time.monotonic() < until and not runner.once(case).verdict.passed:
+        result = runner.once(case) if time.monotonic() < until else None
+        if result is None or result.verdict.passed:
+            continue
+        is_other = result.status not in (failure.result.status, Status.timed_out)
+        if not is_other or unchanged is None or unchanged.once(case).status is not result.status:
             return False
     # At larger sizes a right program may fail for another reason: it may be made for these.
     status = failure.result.status

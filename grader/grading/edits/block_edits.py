@@ -70,6 +70,7 @@ def _threads(scope: Scope) -> Iterator[Edit]:
         low, high = call.grid[1]
         body = code[kernel.body : kernel.end]
         steps = [name for name in constants if re.search(rf"\+= {name}\b", body)]
+        steps += re.findall(r"\bblockIdx\.x \* (\d+|[A-Z]\w*) \+ threadIdx\.x", body)
         for name in steps[:MOST_CONSTANTS]:
             if name != code[low:high] and "(" not in code[low:high]:
                 yield scope.instead("threads", low, high, name, 1, (call.start, high + 3))

@@ -434,17 +434,16 @@ def _arguments(scope: Scope) -> Iterator[Edit]:
             one, other = call.grid[:2]
             edit = scope.exchanged(one, other, f"the {words} of `{call.name}`", 2)
             yield replace(edit, name="grid")
+        is_shape = source[max(call.start - 6, 0) : call.start].strip() == "dim3"
         if call.name in ("dim3", "cudaMemcpy") and len(call.arguments) > 1:
             first, second = call.arguments[:2]
-            yield scope.exchanged(first, second, f"`{call.name}`", 2)
+            yield scope.exchanged(first, second, f"`{call.name}`", 2 * (call.name != "dim3"))
         if call.name == "cudaMemcpy2D" and len(call.arguments) > 5:
             for first_place, second_place in ((4, 5), (1, 3), (0, 2)):
                 pair = call.arguments[first_place], call.arguments[second_place]
                 yield scope.exchanged(*pair, f"`{call.name}`", 1)
-        before = source[max(call.start - 6, 0) : call.start]
-        if before.strip() == "dim3":
-            for one, other in zip(call.arguments, call.arguments[1:], strict=False):
-                yield scope.exchanged(one, other, f"`{call.name}`", 2)
+        for one, other in itertools.pairwise(call.arguments) if is_shape else ():
+            yield scope.exchanged(one, other, f"`dim3 {call.name}`", 0)
         if callee is None or len(call.arguments) < 2:
             continue
         yield from _by_names(scope, call, callee.parameters)

@@ -132,6 +132,21 @@ def _array_sizes(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
             yield scope.instead("array_size", *at)
 
 
+def _sizes_of_all(scope: Scope) -> Iterator[Edit]:
+    """A constant in the sizes of all arrays in shared memory that should be another one."""
+    places: dict[str, list[re.Match[str]]] = {}
+    for declared in scope.matches(r"__shared__[^;=\n]*;"):
+        for size in scope.matches(r"(?<=[\[ ])[A-Z]\w*(?=[\] ])", *declared.span()):
+            places.setdefault(size[0], []).append(size)
+    constants = [each for each in scope.kinds if each.isupper()]
+    for (name, sizes), other in itertools.product(places.items(), constants):
+        if name in constants and other != name and len(sizes) > 1:
+            changes = [Change(*each.span(), other) for each in sizes]
+            what = f"`{name}` stands in the sizes of these arrays, where `{other}` belongs"
+            advice = f"The block's threads and loops count up to `{other}`."
+            yield scope.edit("array_size", changes, what, advice, 1)
+
+
 _FLAT = re.compile(r"\b(\w+)\[[^\[\]\n]*?\* (\w+|\(\w+ \+ \w+\))(?= \+| *\])[^\[\]\n]*\]")
 
 
@@ -367,8 +382,23 @@ def _bytes(scope: Scope) -> Iterator[Edit]:
                 for new in ("sizeof(float)", *(f"{size} * sizeof(float)" for size in sizes)):
                     if new != code[low:high]:
                         yield scope.instead("bytes", low, high, new, 2)
+            yield from _elements_of_2d(scope, call)
         if call.is_launch and len(call.grid) > 2:
             yield from _shared_bytes(scope, call)
+
+
+def _elements_of_2d(scope: Scope, call: Call) -> Iterator[Edit]:
+    """A copy of a matrix whose pitches and width count elements, two of them or all."""
+    code, places = scope.text.code, (1, 3, 4) if len(call.arguments) > 4 else ()
+    counted = [call.arguments[place] for place in places]
+    counted = [(low, high) for low, high in counted if "sizeof" not in code[low:high]]
+    if len(counted) > 1:
+        changes = [Change(*each, f"({code[slice(*each)]}) * sizeof(float)") for each in counted]
+        quoted = [scope.quoted(*each) for each in counted]
+        joined = f"{', '.join(quoted[:-1])} and {quoted[-1]}"
+        what = f"{joined} count elements, and `{call.name}` takes bytes"
+        advice = "Multiply by sizeof(float): both pitches and the width are in bytes."
+        yield scope.edit("bytes", changes, what, advice, 1)
 
 
 def _is_in_a_grid(scope: Scope, name: str) -> bool:
@@ -425,7 +455,7 @@ def _vector_offsets(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
 
 @at_each(
     r"(?m)^[ \t]*((?:float|double|int|unsigned|half|__half|__nv_bfloat16|T)[234]? "
-    r"\w+(?:\s*\[[^\[\]\n]+\])*);"
+    r"\w+(?:\s*\[[^\[\]\n]+\])*)(?: = [^;\n]{1,60})?;"
 )
 def _not_shared(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     """A local that each thread has for itself, where the threads of a block wait for each other."""
@@ -433,8 +463,9 @@ def _not_shared(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
         return
     name = re.split(r"\W+", match[1])[1]
     mistake = f"`{name}` isn't shared: each thread has its own, and no other thread can read it"
-    change = Change(match.start(1), match.start(1), "__shared__ ")
-    yield scope.edit("not_shared", [change], mistake, f"Write `__shared__ {match[1]}`.", 0)
+    # A first value may only stand where each thread has its own.
+    change = Change(match.start(1), match.end() - 1, f"__shared__ {match[1]}")
+    yield scope.edit("not_shared", [change], mistake, f"Write `__shared__ {match[1]};`.", 0)
 
 
 @at_each(r"(\w+(?:\.x)?) % (\w+) == 0\)\s*\{?\s*(\w+)\[\1\] \+= \3\[\1 \+ \2\]")
@@ -479,6 +510,7 @@ RULES: Sequence[Rule] = (
     _fills,
     _elements,
     _array_sizes,
+    _sizes_of_all,
     _pitches,
     _whole_quotients,
     _unfilled,

@@ -175,6 +175,7 @@ _ONLY = {
 # Changes that mostly undo failures of these statuses, among others.
 _TYPICAL = {
     "array_size": {"wrote_out_of_bounds", "invalid_read"},
+    "early_return": {"barrier_error"},
     "fills": {"uninitialised_read"},
     "past_filled": {"uninitialised_read"},
 }

@@ -215,6 +215,29 @@ def _not_kept(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
             yield scope.edit("not_kept", [change], what, advice, 1, loop.start())
 
 
+_OVER_BLOCKS = re.compile(
+    r"^([ \t]*)for (\w+) in (?:tl\.)?range\((?:0, )?(?:\w+\.)?(cdiv\()?(\w+), (\w+)\)+:", re.M
+)
+
+
+@at_each(_OVER_BLOCKS)
+def _mask_stays(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
+    """A mask that is the same in each turn, of a loop whose pointers move on."""
+    _, turn, is_counted, size, block = loop.groups()
+    first = f"{turn} * {block}" if is_counted else turn
+    end, _ = scope.end_of(loop)
+    for mask in scope.matches(
+        rf"(?<![\w.+*] )\b(\w+)(\[[:, None]+\])? < {size}\b", loop.end(), end
+    ):
+        if re.search(rf"\b{mask[1]} = [^\n]*\b{turn}\b", scope.text.code[loop.end() : end]):
+            continue  # it goes along already
+        moved = f"{first} + {mask[1]}"
+        what = f"{scope.quoted(*mask.span())} is the same in each turn, and the loop goes on"
+        advice = f"Compare `{moved}`, which goes along."
+        change = Change(*mask.span(1), f"({moved})" if mask[2] else moved)
+        yield scope.edit("not_moved", [change], what, advice, 1)
+
+
 _SCALED = re.compile(
     r"[ \t]*\}?\n*^([ \t]*)(?:for \([^\n)]*\)\s*)?(\w+)(?:\[\w+\])? \*= [^;\n]+;?$", re.M
 )
@@ -339,6 +362,7 @@ RULES: Sequence[Rule] = (
     _order,
     _scaled_late,
     _not_kept,
+    _mask_stays,
     _hoisted,
     _falls_through,
 )

@@ -175,6 +175,32 @@ def _axes(scope: Scope) -> Iterator[Edit]:
             what = f"`tl.program_id({match[1]})` is always 0: the grid doesn't have this axis"
             advice = "Axes count from 0: take one that the grid has."
             yield scope.edit("axes", [Change(*match.span(1), "0")], what, advice, 1)
+    for match in scope.matches(r"(\bnum_programs)\([^()]*\)"):
+        new = scope.text.source[match.end(1) : match.end()]
+        at = *match.span(1), "program_id", 2, match.span()
+        advice = (
+            f"`num_programs{new}` is how many there are; `program_id{new}` says which one is this."
+        )
+        yield replace(scope.instead("function", *at), advice=advice)
+
+
+_REDUCED = re.compile(r"\baxis=([01])\)(\[None, :\]|\[:, None\])")
+
+
+def _reduced_axes(scope: Scope) -> Iterator[Edit]:
+    """All reductions of a block along its other axis, with what puts the results beside it."""
+    matches = [*scope.matches(_REDUCED)]
+    if len({match[1] for match in matches}) == 1:
+        axis = matches[0][1]
+        other, beside = ("1", "[:, None]") if axis == "0" else ("0", "[None, :]")
+        changes = [
+            change
+            for match in matches
+            for change in (Change(*match.span(1), other), Change(*match.span(2), beside))
+        ]
+        what = f"`axis={axis}` stands where `axis={other}` belongs, and `{beside}` behind it"
+        along = "columns: a result for each row" if other == "1" else "rows: one for each column"
+        yield scope.edit("axis", changes, what, f"Axis {other} goes along the {along}.", 1)
 
 
 _STRIDE = re.compile(r"\b(\w+)\.stride\((\d)\)")
@@ -245,6 +271,25 @@ def _several_strides(scope: Scope, call: Call, spans: Sequence[tuple[int, int]])
     what = f"The launch of `{call.name}` passes sizes for strides"
     advice = f"Pass {' and '.join(f'`{each.new}`' for each in changes)}."
     yield scope.edit("stride", changes, what, advice, 0)
+
+
+def _other_strides(scope: Scope) -> Iterator[Edit]:
+    """Strides of axis 1 that are passed for those of axis 0, or the other way round: one or all."""
+    advice = "`x.stride(0)` leads from a row to the next, and is 1 in a turned view, as `x.T`."
+    spans = [(each.start, each.end) for each in scope.launches]
+    for axis, other in ("01", "10"):
+        passed = [
+            match
+            for match in scope.matches(rf"\b\w+\.stride\(({axis})\)")
+            if any(low < match.start() < high for low, high in spans)
+        ]
+        for match in passed:
+            edit = scope.instead("stride", *match.span(1), other, 2, match.span())
+            yield replace(edit, advice=advice)
+        if len(passed) > 1:
+            changes = [Change(*match.span(1), other) for match in passed]
+            what = f"`stride({axis})` is passed where `stride({other})` belongs, in each place"
+            yield scope.edit("stride", changes, what, advice, 2)
 
 
 def _one_block(scope: Scope) -> Iterator[Edit]:
@@ -457,6 +502,7 @@ OF_KERNELS: Sequence[Rule] = (
     _advance,
     _other_axis,
     _axes,
+    _reduced_axes,
     _offsets,
     _last_group,
     _last_of_named_groups,
@@ -470,6 +516,7 @@ OF_LAUNCHERS: Sequence[Rule] = (
     _copies,
     _rebound,
     _strides,
+    _other_strides,
     _grids,
     _grid_axes,
     _casts,

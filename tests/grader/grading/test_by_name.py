@@ -725,3 +725,115 @@ def test_a_block_as_long_as_a_size_is_told_of_the_kernel_s_own_constant() -> Non
 
     assert "`n` is known only at the launch. Take blocks of `BLOCK`" in told(": tl.constexpr", "n")
     assert "Declare the parameter" in told("", "BLOCK")
+
+
+def long_loop(source: str, language: str) -> str:
+    """What is said of a run whose time was over in the loop of the line with `# here`."""
+    line = source[: source.index("here")].count("\n") + 1
+    told = cause_of(
+        CaseResult(None, Verdict(Status.timed_out, "", IN_LOOP), line), source, language
+    )
+    assert told is not None
+    return f"{told.what}. {told.advice}"
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ("for (int i = 0; i < n; i++)", "Each thread takes all of them. Let it begin at its own"),
+        ("for (size_t k = first; k <= last; k += 4)", "is it what one thread has to do"),
+    ],
+)
+def test_a_loop_that_counts_up_is_told_to_be_long_and_not_endless(head: str, words: str) -> None:
+    told = long_loop(f"{head} {{ // here\n  out[0] += in[0];\n}}", "cuda")
+    assert "has too many turns" in told and words in told
+    for body in ("n++; last++;", "i = 0; k = 0;"):
+        assert "doesn't end" in long_loop(f"{head} {{ // here\n  {body}\n}}", "cuda")
+    around = f"while (!done()) {{\n{head} {{ // here\n  out[0] += in[0];\n}}\n}}"
+    assert "doesn't end" in long_loop(around, "cuda")
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ("for c in range(0, BLOCK):", "`c` goes on by 1, and each turn takes a whole block"),
+        ("for c in range(0, n, BLOCK):", "is it what one program has to do"),
+    ],
+)
+def test_a_loop_over_a_range_is_told_to_be_long_and_not_endless(head: str, words: str) -> None:
+    source = (
+        f"def k():\n  {head}  # here\n    o = c + tl.arange(0, BLOCK)\n    tl.store(p + o, 0)\n"
+    )
+    told = long_loop(source, "triton")
+    assert "has too many turns" in told and words in told
+    around = source.replace("  for", "  while f():\n   for")
+    assert "doesn't end" in long_loop(
+        around.replace("    o", "     o").replace("    tl", "     tl"), "triton"
+    )
+
+
+def test_a_slice_of_a_pointer_becomes_a_load_that_python_can_read() -> None:
+    words = "unsupported tensor index: <slice>"
+    for index, offset in (("i * B : (i + 1) * B", "i * B + tl"), (":n", "0 + tl")):
+        told = cause("compile_error", words, f"def k(x_ptr, B): y = x_ptr[{index}]")
+        assert told is not None
+        assert f"Write `tl.load(x_ptr + {offset}.arange(0, BLOCK), mask=...)`." in told.advice
+
+
+def test_a_vector_that_only_reserves_room_is_told_where_its_size_is_copied() -> None:
+    source = "std::vector<float> c;\nc.reserve(rows);\n{}\ncudaMemcpy(d, &c[0], c.size() * 4, k);"
+    told = cause("not_written", "nothing", source.replace("{}", "c[0] = 1;"), "cuda")
+    assert told is not None and told.advice == "Write `c.resize(rows);`."
+    for grown in ("c.push_back(1);", "c = other;"):
+        told = cause("not_written", "nothing", source.replace("{}", grown), "cuda")
+        assert told is None or told.name != "only_reserved"
+
+
+TUNED = """
+@triton.autotune(configs=[triton.Config({"BLOCK_M": 32}), triton.Config({"BLOCK_M": 64})], key=[])
+@triton.jit
+def k(x, n, BLOCK_M: tl.constexpr):
+    pass
+def f(x):
+    GRID
+    k[grid](x, 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("grid", "is_told"),
+    [
+        ("grid = (triton.cdiv(n, 32),)", True),
+        ("grid = (n // 32 + 1, 1)", True),
+        ('grid = lambda meta: (triton.cdiv(n, meta["BLOCK_M"]),)', False),
+        ("grid = (132,)", False),
+    ],
+)
+def test_a_fixed_grid_of_a_tuned_kernel_is_told(grid: str, is_told: bool) -> None:
+    told = cause("not_written", "out[0] was never written", TUNED.replace("GRID", grid))
+    assert (told is not None and told.name == "fixed_grid") == is_told
+    alike = TUNED.replace("GRID", grid).replace("64", "32")
+    assert cause("not_written", "out[0] was never written", alike) is None
+
+
+@pytest.mark.parametrize(
+    ("turn", "stored", "name"),
+    [
+        ("s += tl.sum(x)", "x / s", "s"),
+        ("m_new = tl.maximum(m, x)\n    m = m_new", "y", "m"),
+        ("src += 64", "x * 2", None),
+        ("twice = x * 2", "twice", None),
+    ],
+)
+def test_a_store_of_what_later_turns_change_is_told(
+    turn: str, stored: str, name: str | None
+) -> None:
+    source = f"""def k(src, out):
+  for i in range(0, n, B):
+    x = tl.load(src + i)
+    {turn}
+    y = tl.exp(x - m)
+    tl.store(out + i, {stored})
+"""
+    told = cause("wrong_values", "out[0] is 1", source)
+    assert (told.what.split("`")[1] if told else None) == name

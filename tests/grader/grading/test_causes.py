@@ -157,6 +157,26 @@ def test_cuda_of_float32_computes_in_less_only_where_it_says_so(
 
 
 @pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ("r = tl.rsqrt(s)  # in float16", False),
+        ('"""One dtype of float32, float16."""', False),
+        ("r = tl.rsqrt(s).to(tl.float16)", True),
+        ("acc = tl.dot(a, b, acc)", True),
+    ],
+)
+def test_triton_of_float32_computes_in_less_only_by_products_or_where_it_says_so(
+    step: str, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounded = Cause("rounded", "All is right but for rounding", "Keep sums in float32.")
+    monkeypatch.setattr(hypotheses, "cause_of", lambda *given: rounded)
+    runner = SimpleNamespace(source=f"@triton.jit\ndef k(x_ptr):\n    {step}\n")
+    space = replace(SPACE, dtype="float32")
+    failed = Failed(space, runner, [], CaseResult(PLAIN, OUTSIDE))  # type: ignore[arg-type]
+    assert (Causes()._computed(failed) is rounded) == told
+
+
+@pytest.mark.parametrize(
     ("kind", "value", "status", "told", "words"),
     [
         ("not_multiple", 4, Status.not_written, "`n / 4` rounds down: the last n % 4", ""),

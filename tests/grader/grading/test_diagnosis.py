@@ -308,6 +308,7 @@ WRONG = Status.wrong_values
         ((Status.not_written, "nothing", None, "nothing was written to lse."), "store to lse?"),
         ((Status.nondeterministic,), "another one writes"),
         ((Status.not_written, "nothing"), "launch the kernel"),
+        ((Status.not_written, "nothing", condition_of("below", "n", 64)), "n // BLOCK is 0"),
         ((Status.not_written, "tail", ABOVE_BLOCK), "every block of 1024 along cols"),
         ((WRONG, "all", condition_of("odd_size", "cols")), "next power of two"),
         ((Status.not_written, "one", condition_of("data", "data", "one_hot")), "zeros"),

@@ -545,3 +545,37 @@ def test_outputs_of_a_kernel_without_inputs_are_looked_at_too(tmp_path, monkeypa
         verdict = judge([seen], [truth], space.task.tolerance)
         results.append(CaseResult(case, verdict, outputs=(values,)))
     assert cause_of(space, results, results[0]) is None
+
+
+def test_a_row_wise_result_of_columns_is_named():
+    told = named("softmax", lambda x: torch.softmax(x, 0))
+    assert told is not None and told.name == "other_axis"
+    apart = named("softmax", lambda x: torch.softmax(x.flatten(), 0).reshape(x.shape))
+    assert apart is None or apart.name != "other_axis"
+
+
+def test_a_formula_s_quoted_code_is_said_to_be_the_oracle_s():
+    def without_root(x, weight, eps):
+        return x / (x.square().mean(-1, keepdim=True) + eps) * weight
+
+    told = named("rmsnorm", without_root)
+    assert told is not None and told.what.startswith("Held against `rmsnorm` in reference/oracles")
+
+
+def test_a_scale_that_is_applied_twice_is_named():
+    right = oracle.of(EXERCISES["flash_attention"]).definition
+
+    def twice(q, k, v, sm_scale, causal):
+        return right(q, k, v, sm_scale**2, causal)
+
+    told = named("flash_attention", twice, data="normal")
+    assert told is not None and told.what.startswith("`sm_scale` is applied twice")
+
+
+@pytest.mark.parametrize("block", [64, 256])
+def test_blocks_that_each_take_their_own_sum_of_a_row_are_named(block):
+    def by_blocks(x, weight, eps):
+        return flaws._rms_by_blocks(x, weight, eps, block)[0]
+
+    told = named("rmsnorm", by_blocks, data="normal")
+    assert told is not None and told.what.startswith(f"Each {block} elements of a row")

@@ -46,7 +46,10 @@ LINE = SOURCE.split("\n").index("    tl.store(out_ptr + offs, x, mask=offs < row
 
 
 class Runner:
-    """A submission whose cases pass where `is_right` says so of its text and the case."""
+    """A submission whose cases pass where `is_right` says so of its text and the case.
+
+    It may give another status than wrote_out_of_bounds.
+    """
 
     on_gpu = False
     queue = 0
@@ -60,8 +63,9 @@ class Runner:
 
     def run(self, case):
         self.has_run = True
-        passed = self.is_right(self.source, case.size("n"))
-        status = Status.passed if passed else Status.wrote_out_of_bounds
+        answer = self.is_right(self.source, case.size("n"))
+        status = Status.passed if answer else Status.wrote_out_of_bounds
+        status = answer if isinstance(answer, Status) else status
         return CaseResult(case, Verdict(status), LINE)
 
     once = run
@@ -290,6 +294,22 @@ def test_a_change_has_to_be_right_in_cases_of_other_size_classes():
     assert 4096 in seen
 
 
+@pytest.mark.parametrize("is_before", [True, False])
+def test_what_fails_elsewhere_in_another_way_with_and_without_a_change_is_a_second_mistake(
+    is_before,
+):
+    def is_right(source, n):
+        is_changed = "offs < cols" in source
+        if n == 4096:
+            return Status.invalid_read if is_changed or is_before else Status.passed
+        return n <= 3 or is_changed
+
+    runner = Runner(SOURCE, is_right)
+    elsewhere = [Case((("n", 4096),), "float32", 7)]
+    cause = Repairs().cause_of(runner, replace(failure(runner), elsewhere=elsewhere))
+    assert (cause is not None) == is_before
+
+
 def test_a_repair_is_tried_on_edge_cases_of_every_size_class():
     chosen = causes._elsewhere(SPACE)
     for size_class in TASK.variant.size_classes:
@@ -368,6 +388,17 @@ def test_a_change_that_gives_up_the_lesson_is_told_only_where_no_other_is_right(
     assert cause.code[0].line == LINE and "or, at line" not in cause.what
     monkeypatch.setattr(repairs.memory_use, "keeps_its_lesson", lambda runner, seed: False)
     assert Repairs().cause_of(runner, failure(runner)) is not None
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_return_before_a_barrier_is_weak_only_where_something_else_is_wrong(
+    monkeypatch, is_whole
+):
+    monkeypatch.setattr(repairs.memory_use, "keeps_its_lesson", lambda runner, seed: True)
+    runner = Runner(SOURCE, lambda source, n: is_whole or n <= 3)
+    edit = Edit(repairs.WEAK, (), 1, "Threads return here", "", 1)
+    failed = failure(Runner(SOURCE, lambda source, n: n <= 3))
+    assert repairs._is_weak(runner, failed, edit) is not is_whole
 
 
 @pytest.mark.parametrize(("padding", "kept"), [("TILE + 1", True), ("TILE", False)])

@@ -57,3 +57,19 @@ extern "C" void f(const float* in, float* out, int rows, int cols) {
 }
 """
     assert "unused" in undone(source, "row, rows)", "row, cols)", is_triton=False)
+
+
+def test_a_block_of_fewer_threads_than_an_index_counts_is_undone():
+    source = CUDA.replace("blockIdx.x * blockDim.x", "blockIdx.x * 512").replace("1, 256", "1, 512")
+    assert "threads" in undone(source, "<<<1, 512>>>", "<<<1, 256>>>", is_triton=False)
+
+
+def test_a_copy_of_a_matrix_that_counts_elements_is_undone():
+    counted = "d, 1, h, cols, 1, rows"
+    bytes_ = "d, (1) * sizeof(float), h, (cols) * sizeof(float), (1) * sizeof(float), rows"
+    source = """
+extern "C" void f(const float* h, float* d, int rows, int cols) {
+    cudaMemcpy2D(COPIED, cudaMemcpyHostToDevice);
+}
+""".replace("COPIED", bytes_)
+    assert "bytes" in undone(source, bytes_, counted, is_triton=False)

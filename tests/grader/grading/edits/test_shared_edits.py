@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.changed_texts import undone
+from grader.grading.edits.likely_edits import ranked
+from grader.grading.edits.proposals import edits_of
+from tests.support.changed_texts import changed, scopes, undone, without_blanks
 
 CUDA = """
 constexpr int T = 32;
@@ -55,3 +57,39 @@ extern "C" void f(const float* in, float* out, int rows, int cols) {
 )
 def test_a_mistake_in_what_threads_exchange_is_undone(right, wrong, name):
     assert name in undone(CUDA, right, wrong, is_triton=False)
+
+
+HALVED = """
+constexpr int TILE = 32;
+constexpr int PART = 16;
+__global__ void k(const float* in, float* out, int n) {
+    float sums[TILE] = {0};
+    __shared__ float a[TILE][TILE], b[TILE][TILE + 1];
+    sums[threadIdx.x] = in[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = sums[0] + a[0][0] + b[0][0];
+}
+extern "C" void f(const float* in, float* out, int n) {
+    dim3 threads(TILE, PART);
+    k<<<n, threads>>>(in, out, n);
+}
+"""
+
+
+def test_an_array_with_a_first_value_is_shared_without_it():
+    edits = [each for scope in scopes(HALVED, False) for each in edits_of(scope)]
+    [shared] = [each for each in edits if each.what.startswith("`sums` isn't shared")]
+    mended = HALVED.replace("float sums[TILE] = {0};", "__shared__ float sums[TILE];")
+    assert changed(HALVED, shared) == without_blanks(mended)
+
+
+def test_a_constant_too_small_for_all_arrays_is_undone_as_one():
+    arrays = "a[TILE][TILE], b[TILE][TILE + 1]"
+    assert "array_size" in undone(HALVED, arrays, arrays.replace("TILE", "PART"), is_triton=False)
+
+
+def test_the_sides_of_a_block_that_are_exchanged_come_early():
+    mistaken = HALVED.replace("(TILE, PART)", "(PART, TILE)")
+    edits = ranked(mistaken, False, "f", "uninitialised_read", [9], ("", ""), 60)
+    [edit] = [each for each in edits if "in `dim3 threads`" in each["what"]]
+    assert edit["name"] == "exchanged"

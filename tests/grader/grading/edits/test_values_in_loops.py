@@ -230,3 +230,64 @@ def test_an_array_that_nothing_reads_is_a_factor_at_an_index_of_its_kernel():
     told = [each.what for each in made(text, False)]
     assert "`best` lacks `* w[lane]`" in told
     assert "`in[lane]` lacks `* w[j]`" not in told  # there is no j yet
+
+
+@pytest.mark.parametrize(
+    ("head", "moved"),
+    [
+        ("for b in range(0, tl.cdiv(n, B)):", "b * B + o"),
+        ("for b in tl.range(0, n, B):", "b + o"),
+    ],
+)
+def test_a_mask_that_stays_where_a_loop_goes_on_is_moved(head, moved):
+    source = f"""
+@triton.jit
+def k(x_ptr, n, B: tl.constexpr):
+    o = tl.arange(0, B)
+    {head}
+        tl.store(x_ptr + o, 1.0, mask={moved} < n)
+        x_ptr += B
+def f(x):
+    k[(1,)](x, x.numel(), B=64)
+"""
+    assert "not_moved" in undone(source, f"{moved} < n", "o < n", is_triton=True)
+
+
+def test_the_number_of_programs_gives_way_to_the_number_of_this_one():
+    source = """
+@triton.jit
+def k(x_ptr, n, B: tl.constexpr):
+    o = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(x_ptr + o, 1.0, mask=o < n)
+def f(x):
+    k[(1,)](x, x.numel(), B=64)
+"""
+    assert "function" in undone(source, "program_id(0)", "num_programs(0)", is_triton=True)
+
+
+def test_strides_of_the_other_axis_are_undone():
+    source = """
+@triton.jit
+def k(x_ptr, out_ptr, stride_xm, stride_om, B: tl.constexpr):
+    pass
+def f(x, out):
+    k[(1,)](x, out, x.stride(0), out.stride(0), B=64)
+"""
+    both = "x.stride(0), out.stride(0)"
+    assert "stride" in undone(source, both, both.replace("0", "1"), is_triton=True)
+    assert "stride" in undone(source, both, both.replace("0", "1", 1), is_triton=True)
+
+
+def test_reductions_along_the_other_axis_are_undone_as_one():
+    source = """
+@triton.jit
+def k(x_ptr, R: tl.constexpr, C: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :])
+    x = x - REDUCED
+    tl.store(x_ptr, x)
+def f(x):
+    k[(1,)](x, R=4, C=64)
+"""
+    right = "tl.max(x, axis=1)[:, None] + tl.sum(x, axis=1)[:, None]"
+    wrong = right.replace("1", "0").replace("[:, None]", "[None, :]")
+    assert "axis" in undone(source.replace("REDUCED", right), right, wrong, is_triton=True)
