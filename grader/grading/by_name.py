@@ -569,6 +569,15 @@ def _comma_in_subscript(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("comma", what, f"Each index has its own brackets: {array}[{one}][{other}].")
 
 
+_OF_NOTEBOOKS = r"^(%%?[a-z]\w+|!\w+)(?:\s|$)"
+
+
+def _notebook_command(_: Context, match: re.Match[str]) -> Cause:
+    """A line for a notebook's own commands, which an exported cell has too."""
+    what = f"`{match[1]}` is a command of a notebook"
+    return Cause("notebook", what, "Leave the line out: a file has code alone.")
+
+
 def _size_of_a_pointer(context: Context, match: re.Match[str]) -> Cause | None:
     if "copies" not in context.words:
         return None
@@ -719,6 +728,8 @@ _TABLE = (
     ),
     _Row("a block has at most 1024 threads", _too_many_threads),
     _Row(r"\b(\w+)\[(\w+), ?(\w+)\]", _comma_in_subscript, True, Status.compile_error),
+    _Row(_OF_NOTEBOOKS, _notebook_command, True, Status.import_error),
+    _Row(_OF_NOTEBOOKS, _notebook_command, True, Status.compile_error),
     _Row(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)", _size_of_a_pointer, True),
     _Row("", _rebound_output, status=Status.not_written),
     _Row("written to", _copied_from, status=Status.not_written),

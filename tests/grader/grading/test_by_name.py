@@ -42,6 +42,16 @@ def test_a_function_that_is_launched_and_is_no_kernel_is_named() -> None:
     assert called is None or "launched" not in called.what
 
 
+@pytest.mark.parametrize("command", ["%%writefile a.py", "%%cuda", "%load_ext x", "!pip install x"])
+def test_a_line_for_a_notebook_is_told_from_code(command: str) -> None:
+    raised = "executing the file raised SyntaxError: invalid syntax (a.py, line 1)."
+    for given in (("import_error", raised, command), ("compile_error", "", command, "cuda")):
+        told = cause(*given)
+        assert told is not None and told.what.startswith(f"`{command.split()[0]}` is a command of")
+    for code in ("% 32;", "!done) {", "%d", "  %rest"):
+        assert cause("compile_error", "expected ';'", code, "cuda") is None, code
+
+
 @pytest.mark.parametrize(
     "words",
     [
