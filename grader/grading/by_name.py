@@ -569,6 +569,15 @@ def _comma_in_subscript(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("comma", what, f"Each index has its own brackets: {array}[{one}][{other}].")
 
 
+def _never_released(context: Context, match: re.Match[str]) -> Cause | None:
+    """A wait for a stage of a pipeline that no thread gives back."""
+    if "waits for ever" not in context.words or "consumer_release" in context.source:
+        return None
+    what = f"`{match[0]}` waits for a stage that nothing releases"
+    advice = "Each `consumer_wait()` needs a `consumer_release()`, where its stage has been read."
+    return Cause("never_released", what, advice)
+
+
 _OF_NOTEBOOKS = r"^(%%?[a-z]\w+|!\w+)(?:\s|$)"
 
 
@@ -728,6 +737,7 @@ _TABLE = (
     ),
     _Row("a block has at most 1024 threads", _too_many_threads),
     _Row(r"\b(\w+)\[(\w+), ?(\w+)\]", _comma_in_subscript, True, Status.compile_error),
+    _Row(r"\bproducer_acquire\b", _never_released, True, Status.barrier_error),
     _Row(_OF_NOTEBOOKS, _notebook_command, True, Status.import_error),
     _Row(_OF_NOTEBOOKS, _notebook_command, True, Status.compile_error),
     _Row(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)", _size_of_a_pointer, True),

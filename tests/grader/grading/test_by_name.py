@@ -42,6 +42,15 @@ def test_a_function_that_is_launched_and_is_no_kernel_is_named() -> None:
     assert called is None or "launched" not in called.what
 
 
+def test_a_pipeline_whose_stages_nothing_releases_is_named() -> None:
+    waits = "thread (0,0,0) of block (0,0,0) waits for ever: 256 more arrivals are missing."
+    source = "pipe.producer_acquire();\npipe.consumer_wait();\n"
+    told = cause("barrier_error", waits, source, "cuda")
+    assert told is not None and told.name == "never_released"
+    assert cause("barrier_error", waits, source + "pipe.consumer_release();\n", "cuda") is None
+    assert cause("barrier_error", waits, source, "cuda", line=2) is None
+
+
 @pytest.mark.parametrize("command", ["%%writefile a.py", "%%cuda", "%load_ext x", "!pip install x"])
 def test_a_line_for_a_notebook_is_told_from_code(command: str) -> None:
     raised = "executing the file raised SyntaxError: invalid syntax (a.py, line 1)."
