@@ -578,6 +578,28 @@ def _never_released(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("never_released", what, advice)
 
 
+_OF_GROUP = re.compile(
+    r"\bmemcpy_async\s*\(\s*(\w+)\s*,\s*&\s*(\w+)\b[^,;]{0,300},[^,;]{0,300},"
+    r"\s*sizeof\s*\(\s*\w+\s*\)\s*[,)]"
+)
+
+
+def _copied_by_a_group(context: Context, match: re.Match[str]) -> Cause | None:
+    """An element in shared memory that each thread is to copy by a call that is its group's."""
+    code = SourceText(context.source, context.is_triton).code
+    for call in _OF_GROUP.finditer(code):
+        group, array = call.groups()
+        if array == match[1] and not re.search(rf"\b{group}\b[^;]{{0,99}}\bthis_thread\s*\(", code):
+            what = f"`memcpy_async({group}, ...)` is one copy, which the threads of `{group}` share"
+            line = context.shown(code.count("\n", 0, call.start()) + 1)
+            advice = (
+                "They pass the same addresses, and the size of the whole; without the group, the "
+                "call copies for one thread."
+            )
+            return Cause("copied_by_a_group", what, advice, line)
+    return None
+
+
 _OF_NOTEBOOKS = r"^(%%?[a-z]\w+|!\w+)(?:\s|$)"
 
 
@@ -701,6 +723,7 @@ def _cast_pointer(context: Context, _: re.Match[str]) -> Cause | None:
     return Cause("cast_pointer", what, "Leave the cast out: a pointer has its tensor's dtype.")
 
 
+_UNDEFINED = Status.uninitialised_read
 _TABLE = (
     *(_Row(words, rule, status=Status.compile_error) for words, rule in by_python.ROWS),
     _Row(r"'constexpr' object has no attribute 'handle'", _constant_condition),
@@ -743,10 +766,9 @@ _TABLE = (
     _Row(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)", _size_of_a_pointer, True),
     _Row("", _rebound_output, status=Status.not_written),
     _Row("written to", _copied_from, status=Status.not_written),
-    _Row(
-        r"\bof (\w+), which has [\d,]+ bytes of shared memory",
-        _added_to_nothing,
-        status=Status.uninitialised_read,
+    *(
+        _Row(r"\bof (\w+), which has [\d,]+ bytes of shared memory", rule, status=_UNDEFINED)
+        for rule in (_copied_by_a_group, _added_to_nothing)
     ),
     _Row("", lambda context, _: by_source.endless(context), status=Status.timed_out),
 )

@@ -51,6 +51,16 @@ def test_a_pipeline_whose_stages_nothing_releases_is_named() -> None:
     assert cause("barrier_error", waits, source, "cuda", line=2) is None
 
 
+def test_an_element_that_each_thread_copies_by_a_call_of_its_group_is_named() -> None:
+    words = "reads what nothing has written: 4 bytes of As, which has 2048 bytes of shared memory."
+    copied = "cuda::memcpy_async({}, &As[ty][tx], &a[i], sizeof(float){}, pipe);"
+    told = cause("uninitialised_read", words, copied.format("block", ""), "cuda")
+    assert told is not None and told.what.startswith("`memcpy_async(block, ...)` is one copy")
+    thread = "auto one = cg::this_thread();\n" + copied.format("one", "")
+    for source in (copied.format("block", " * 256"), thread, "memcpy_async(&As[t], &a[i], 4, p);"):
+        assert cause("uninitialised_read", words, source, "cuda") is None, source
+
+
 @pytest.mark.parametrize("command", ["%%writefile a.py", "%%cuda", "%load_ext x", "!pip install x"])
 def test_a_line_for_a_notebook_is_told_from_code(command: str) -> None:
     raised = "executing the file raised SyntaxError: invalid syntax (a.py, line 1)."
