@@ -578,6 +578,34 @@ def _never_released(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("never_released", what, advice)
 
 
+_ACCESS = re.compile(r"\btl\.(load|store)\(\s*([^,()\n]{1,80}?)\s*[,)]")
+_FILLED = re.compile(
+    r"\b(?:torch\.|new_)zeros|\.zero_\(|\.fill_\(|\btl\.atomic_"
+)  # what is read may be there
+
+
+def _read_before_written(context: Context, _: re.Match[str]) -> Cause | None:
+    """A place that a kernel loads from before it stores there, as `beta * c` does."""
+    text = SourceText(context.source, context.is_triton)
+    if not context.is_triton or _FILLED.search(text.code):
+        return None
+    for function in text.functions.values():
+        loaded: dict[str, int] = {}
+        stored: set[str] = set()
+        for access in _ACCESS.finditer(text.code, function.start, function.end):
+            kind, place = access.groups()
+            if kind == "load" and place not in stored:
+                loaded.setdefault(place, access.start())
+            elif kind == "store" and place in loaded:
+                what = f"The kernel reads `{place}` before it stores there"
+                lines = dict.fromkeys(map(text.line_at, (loaded[place], access.start())))
+                advice = "An output holds NaN at first, and 0 * NaN is NaN: store the result alone."
+                return Cause("read_before_written", what, advice, context.shown(*lines))
+            elif kind == "store":
+                stored.add(place)
+    return None
+
+
 _OF_GROUP = re.compile(
     r"\bmemcpy_async\s*\(\s*(\w+)\s*,\s*&\s*(\w+)\b[^,;]{0,300},[^,;]{0,300},"
     r"\s*sizeof\s*\(\s*\w+\s*\)\s*[,)]"
@@ -765,6 +793,8 @@ _TABLE = (
     _Row(_OF_NOTEBOOKS, _notebook_command, True, Status.compile_error),
     _Row(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)", _size_of_a_pointer, True),
     _Row("", _rebound_output, status=Status.not_written),
+    _Row("", _read_before_written, status=Status.not_written),
+    _Row("", _read_before_written, status=Status.not_finite),
     _Row("written to", _copied_from, status=Status.not_written),
     *(
         _Row(r"\bof (\w+), which has [\d,]+ bytes of shared memory", rule, status=_UNDEFINED)
