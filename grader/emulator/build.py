@@ -275,13 +275,7 @@ class _Work:
                 faults += [each for each in checked if each not in faults]
             self._redirect(name, unused)
         if not self.guarded:
-            faults = [fault for each in entries if (fault := objects.entry_fault(elf, each))]
-        faulty = {fault.entry for fault in faults}
-        faults += [
-            objects.kernel_fault(entry.name)
-            for entry in entries
-            if entry.name in self.kernels and entry.name not in faulty
-        ]
+            faults = [each for entry in entries if (each := objects.entry_fault(elf, entry))]
         problems = tuple(self._fault_problem(fault) for fault in faults)
         if any(not problem.entry for problem in problems):
             raise _Failed(*problems)
@@ -362,7 +356,7 @@ class _Work:
         return Problem("compile", error.message, error.line, detail=shown)
 
     def _fault_problem(self, fault: objects.Fault) -> Problem:
-        if fault.entry in self.kernels:
+        if fault.is_absent and fault.entry in self.kernels:
             fault = objects.kernel_fault(fault.entry)
         line = _line_of(self.source, fault.name)
         shown = compiler_output.excerpt(self.lines, line)

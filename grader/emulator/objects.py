@@ -33,6 +33,7 @@ class Fault:
     message: str
     name: str = ""
     entry: str = ""
+    is_absent: bool = False  # no function of the object has the entry's name
 
 
 _MATHS = """
@@ -315,21 +316,27 @@ def _enclosing_function(name: str) -> str:
 
 
 def entry_fault(elf: Elf, entry: Entry) -> Fault | None:
-    """The fault that prevents an entry from being called, or None."""
+    """The fault that prevents an entry from being called, or None; kernels may have its name."""
+    kernels = kernel_symbols.find(elf).kernels
+    static = f"_ZL{_length(entry)}"
     defined = [s for s in elf.symbols if s.is_defined and s.kind == FUNCTION]
     exact = next((s for s in defined if s.name == entry.name), None)
+    mangled = [s.name for s in defined if _is_mangled(s, entry)]
+    named = [*mangled, *(s.name for s in defined if s.name.startswith(static))]
+    hosts = {*named} - {*kernels}
+    if entry.name in kernels or (exact is None and named and not hosts):
+        return kernel_fault(entry.name)
     if exact is not None and not exact.is_local:
         return _signature_fault(elf, entry)
-    mangled = any(_is_mangled(s, entry) for s in defined)
     declared = any(s.name == glue.SIGNATURE_SYMBOL + entry.name for s in elf.symbols)
-    is_static = exact is not None or any(s.name.startswith(f"_ZL{_length(entry)}") for s in defined)
+    is_static = exact is not None or any(name.startswith(static) for name in hosts)
     if is_static or (declared and _signature_code(elf, entry) != glue.OTHER and not mangled):
         message = f"`{entry.name}` is static, or has no body, so the grader can't call it"
-        return Fault("no_extern_c", message, entry.name, entry.name)
+        return Fault("no_extern_c", message, entry.name, entry.name, not (exact or named))
     if mangled:
         message = f'`{entry.name}` is there, but not as extern "C", so the grader can\'t call it'
         return Fault("no_extern_c", message, entry.name, entry.name)
-    return Fault("entry_missing", f"there is no function {entry.name}", "", entry.name)
+    return Fault("entry_missing", f"there is no function {entry.name}", "", entry.name, True)
 
 
 def kernel_fault(entry: str) -> Fault:

@@ -587,6 +587,74 @@ def _comma_in_subscript(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("comma", what, f"Each index has its own brackets: {array}[{one}][{other}].")
 
 
+def _never_released(context: Context, match: re.Match[str]) -> Cause | None:
+    """A wait for a stage of a pipeline that no thread gives back."""
+    if "waits for ever" not in context.words or "consumer_release" in context.source:
+        return None
+    what = f"`{match[0]}` waits for a stage that nothing releases"
+    advice = "Each `consumer_wait()` needs a `consumer_release()`, where its stage has been read."
+    return Cause("never_released", what, advice)
+
+
+_ACCESS = re.compile(r"\btl\.(load|store)\(\s*([^,()\n]{1,80}?)\s*[,)]")
+_FILLED = re.compile(
+    r"\b(?:torch\.|new_)zeros|\.zero_\(|\.fill_\(|\btl\.atomic_"
+)  # what is read may be there
+
+
+def _read_before_written(context: Context, _: re.Match[str]) -> Cause | None:
+    """A place that a kernel loads from before it stores there, as `beta * c` does."""
+    text = SourceText(context.source, context.is_triton)
+    if not context.is_triton or _FILLED.search(text.code):
+        return None
+    for function in text.functions.values():
+        loaded: dict[str, int] = {}
+        stored: set[str] = set()
+        for access in _ACCESS.finditer(text.code, function.start, function.end):
+            kind, place = access.groups()
+            if kind == "load" and place not in stored:
+                loaded.setdefault(place, access.start())
+            elif kind == "store" and place in loaded:
+                what = f"The kernel reads `{place}` before it stores there"
+                lines = dict.fromkeys(map(text.line_at, (loaded[place], access.start())))
+                advice = "An output holds NaN at first, and 0 * NaN is NaN: store the result alone."
+                return Cause("read_before_written", what, advice, context.shown(*lines))
+            elif kind == "store":
+                stored.add(place)
+    return None
+
+
+_OF_GROUP = re.compile(
+    r"\bmemcpy_async\s*\(\s*(\w+)\s*,\s*&\s*(\w+)\b[^,;]{0,300},[^,;]{0,300},"
+    r"\s*sizeof\s*\(\s*\w+\s*\)\s*[,)]"
+)
+
+
+def _copied_by_a_group(context: Context, match: re.Match[str]) -> Cause | None:
+    """An element in shared memory that each thread is to copy by a call that is its group's."""
+    code = SourceText(context.source, context.is_triton).code
+    for call in _OF_GROUP.finditer(code):
+        group, array = call.groups()
+        if array == match[1] and not re.search(rf"\b{group}\b[^;]{{0,99}}\bthis_thread\s*\(", code):
+            what = f"`memcpy_async({group}, ...)` is one copy, which the threads of `{group}` share"
+            line = context.shown(code.count("\n", 0, call.start()) + 1)
+            advice = (
+                "They pass the same addresses, and the size of the whole; without the group, the "
+                "call copies for one thread."
+            )
+            return Cause("copied_by_a_group", what, advice, line)
+    return None
+
+
+_OF_NOTEBOOKS = r"^(%%?[a-z]\w+|!\w+)(?:\s|$)"
+
+
+def _notebook_command(_: Context, match: re.Match[str]) -> Cause:
+    """A line for a notebook's own commands, which an exported cell has too."""
+    what = f"`{match[1]}` is a command of a notebook"
+    return Cause("notebook", what, "Leave the line out: a file has code alone.")
+
+
 def _size_of_a_pointer(context: Context, match: re.Match[str]) -> Cause | None:
     if "copies" not in context.words:
         return None
@@ -726,6 +794,7 @@ def _cast_pointer(context: Context, _: re.Match[str]) -> Cause | None:
     return Cause("cast_pointer", what, "Leave the cast out: a pointer has its tensor's dtype.")
 
 
+_UNDEFINED = Status.uninitialised_read
 _TABLE = (
     *(_Row(words, rule, status=Status.compile_error) for words, rule in by_python.ROWS),
     _Row(r"'constexpr' object has no attribute 'handle'", _constant_condition),
@@ -762,14 +831,18 @@ _TABLE = (
     ),
     _Row("a block has at most 1024 threads", _too_many_threads),
     _Row(r"\b(\w+)\[(\w+), ?(\w+)\]", _comma_in_subscript, True, Status.compile_error),
+    _Row(r"\bproducer_acquire\b", _never_released, True, Status.barrier_error),
+    _Row(_OF_NOTEBOOKS, _notebook_command, True, Status.import_error),
+    _Row(_OF_NOTEBOOKS, _notebook_command, True, Status.compile_error),
     _Row(r"sizeof\s*\(\s*(\w+)\s*\*\s*\)", _size_of_a_pointer, True),
     _Row("", _rebound_output, status=Status.not_written),
     _Row("", _only_reserved, status=Status.not_written),
+    _Row("", _read_before_written, status=Status.not_written),
+    _Row("", _read_before_written, status=Status.not_finite),
     _Row("written to", _copied_from, status=Status.not_written),
-    _Row(
-        r"\bof (\w+), which has [\d,]+ bytes of shared memory",
-        _added_to_nothing,
-        status=Status.uninitialised_read,
+    *(
+        _Row(r"\bof (\w+), which has [\d,]+ bytes of shared memory", rule, status=_UNDEFINED)
+        for rule in (_copied_by_a_group, _added_to_nothing)
     ),
     _Row("", lambda context, _: by_source.endless(context), status=Status.timed_out),
 )

@@ -165,11 +165,18 @@ class Causes:
         elsewhere = partial(self._seen_elsewhere, failed)
         cause = hypotheses.cause_of(failed.space, failed.results, failed.result, elsewhere)
         is_rounded = cause is not None and cause.name == "rounded"
-        if is_rounded and failed.space.dtype == "float32":
-            # Only `tl.dot` makes products of float32 narrower by itself.
-            is_triton = failed.space.task.variant.language == "triton"
-            code = SourceText(failed.runner.source, is_triton).code
-            return cause if re.search(rf"{_NARROWS.pattern}|\btl\.dot\(", code) else None
+        if not is_rounded:
+            return cause
+        # Comments and docstrings aside: assembly's text says what it computes in.
+        is_triton = failed.space.task.variant.language == "triton"
+        code = SourceText(failed.runner.source, is_triton).code
+        if approximate := _APPROXIMATES.search(code):
+            what = f"All is right but for rounding: `{approximate[0]}` has errors of up to 2^-11"
+            return Cause("approximate", what, _EXACT_TANH)
+        # Only `tl.dot` makes products of float32 narrower by itself.
+        narrows = re.search(rf"{_NARROWS.pattern}|\btl\.dot\(", code)
+        if failed.space.dtype == "float32" and not narrows:
+            return None
         return cause
 
     def _seen_elsewhere(self, failed: Failed) -> hypotheses.Results:
@@ -341,6 +348,9 @@ _SAID_BY_CHANGES = frozenset(
 _HALF = re.compile(r"\.to\(tl\.b?float16\)|float16|__float2half|\bhalf\b")
 # An operand of a product has to have the other one's dtype.
 _NARROWS = re.compile(rf"\.to\((?!tl\.(?:float32|u?int)|(\w+)\.dtype\), \1\b)|{_HALF.pattern}|tf32")
+# By PTX's manual. Other approximations have nearly all bits of float32.
+_APPROXIMATES = re.compile(r"\btanh\.approx(?:\.\w+)?|\b__tanhf\b|\bfast_tanhf\b")
+_EXACT_TANH = "tanh(u) is 1 - 2 / (1 + exp(2 * u)), by an exponential of float32."
 _ADDED = r"^\s*(\w+)(?:\[[^\]]*\])?\s*(?:\+=|=(?=.*\b\1\b)).*"  # to what the line has so far
 _OF_PRODUCT = re.compile(rf"{_ADDED}\btl\.dot\(")
 _CAUSAL = re.compile(  # keys against queries, whichever stand first
@@ -350,6 +360,7 @@ _CAUSAL = re.compile(  # keys against queries, whichever stand first
 # By the name of a cause, a pattern of the few lines that it is about.
 _SHOWN_AT = {
     "acc_and_new_rescaled": _OF_PRODUCT,
+    "approximate": _APPROXIMATES,
     "acc_not_rescaled": _OF_PRODUCT,
     "lse": re.compile(r"\btl\.log2?\("),
     "mask_from_the_start": _CAUSAL,

@@ -15,6 +15,7 @@ from grader.policy.cuda.names import (
     HEADERS,
     LIBRARY_HEADER,
     NOT_TO_REDEFINE,
+    OF_TORCH,
     OTHER_DIRECTIVES,
     PRAGMA,
     SEEN_IN_OBJECT,
@@ -114,7 +115,9 @@ def _include(each: Directive, lexed: Lexed, report: Report) -> None:
     if library := LIBRARY_HEADER.fullmatch(name):
         family = (library[1] or library[3]).lower()
         if family not in SEEN_IN_OBJECT and _is_in_use(family, lexed):
-            report("library", each.at, f"{shown}: a library's kernels would do the work")
+            tensors = ", and an entry takes pointers, not tensors" if family in OF_TORCH else ""
+            why = f"a library's kernels would do the work{tensors}"
+            report("library", each.at, f"{shown}: {why}")
     elif name.startswith(("/", "~")) or ".." in name or "\\" in name or ":" in name:
         report("include", each.at, f"{shown} names a place among the machine's files")
     elif header[0] == '"':

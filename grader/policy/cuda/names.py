@@ -50,6 +50,7 @@ LIBRARY_HEADER = re.compile(
     r"|rmm|kokkos|oneapi|tbb|moderngpu)(/.*|\.h|\.cuh)",
     re.IGNORECASE,
 )
+OF_TORCH = frozenset({"torch", "aten", "c10"})  # of those, what an extension's wrappers need
 # Of those, libraries that a file may include without use, by the lower-case prefix of their names.
 _NAMED_SO = "cublas cudnn cufft curand cusolver cusparse nccl thrust cub cute"
 UNUSED = {

@@ -371,6 +371,10 @@ def test_a_file_that_takes_too_long_to_compile_is_given_up(
         ('namespace a { extern "C" void twice(float*, float*, int) {} }', "signature", "namespace"),
         ('extern "C" __global__ void twice(float*, float*, int) {}', "signature", "is a kernel"),
         ("__global__ void twice(float*, float*, int) {}", "signature", "is a kernel"),
+        ("template <int N> __global__ void twice(float*) {}", "signature", "is a kernel"),
+        ("static __global__ void twice(float*, int) {}", "signature", "is a kernel"),
+        ("template <int N> __global__ void twice(float*) {} void twice(float*, int) {}",
+         "no_extern_c", "not as extern"),
     ],
 )  # fmt: skip
 def test_an_entry_that_cant_be_called_is_said_so(
@@ -392,6 +396,10 @@ def test_an_entry_that_cant_be_called_is_said_so(
         "int twice(int);",
         "template <class T> void twice(T*, T*, int) {} template void twice(float*, float*, int);",
         "void twice(float*, float*, int) {} void twice(double*, double*, int) {} int twice() {}",
+        "template <int N> __global__ void twice(float*, int) {}",
+        "template <int N> __global__ void twice(float*) {} void go() { twice<1><<<1, 1>>>(0); }",
+        "namespace a { __global__ void twice(const float*, float*, int) {} }",
+        "__global__ void twice(float*, const float*, int) {}",
     ],
 )
 def test_functions_of_the_entrys_name_beside_it_do_no_harm(make: Make, other: str) -> None:

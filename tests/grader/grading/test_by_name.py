@@ -42,6 +42,50 @@ def test_a_function_that_is_launched_and_is_no_kernel_is_named() -> None:
     assert called is None or "launched" not in called.what
 
 
+def test_a_pipeline_whose_stages_nothing_releases_is_named() -> None:
+    waits = "thread (0,0,0) of block (0,0,0) waits for ever: 256 more arrivals are missing."
+    source = "pipe.producer_acquire();\npipe.consumer_wait();\n"
+    told = cause("barrier_error", waits, source, "cuda")
+    assert told is not None and told.name == "never_released"
+    assert cause("barrier_error", waits, source + "pipe.consumer_release();\n", "cuda") is None
+    assert cause("barrier_error", waits, source, "cuda", line=2) is None
+
+
+def test_an_element_that_each_thread_copies_by_a_call_of_its_group_is_named() -> None:
+    words = "reads what nothing has written: 4 bytes of As, which has 2048 bytes of shared memory."
+    copied = "cuda::memcpy_async({}, &As[ty][tx], &a[i], sizeof(float){}, pipe);"
+    told = cause("uninitialised_read", words, copied.format("block", ""), "cuda")
+    assert told is not None and told.what.startswith("`memcpy_async(block, ...)` is one copy")
+    thread = "auto one = cg::this_thread();\n" + copied.format("one", "")
+    for source in (copied.format("block", " * 256"), thread, "memcpy_async(&As[t], &a[i], 4, p);"):
+        assert cause("uninitialised_read", words, source, "cuda") is None, source
+
+
+@pytest.mark.parametrize("status", ["not_written", "not_finite"])
+def test_an_output_that_is_read_before_it_is_stored_is_named(status: str) -> None:
+    body = "    acc = tl.zeros([4], tl.float32)\n    {}\n    tl.store(c_ptr + offs, acc + x)\n"
+    kernel = f"@triton.jit\ndef k(c_ptr):\n{body}"
+    reads = "x = beta * tl.load(c_ptr + offs, mask=mask)"
+    told = cause(status, "out[0] was never written.", kernel.format(reads))
+    assert told is not None and told.what.startswith("The kernel reads `c_ptr + offs` before")
+    assert [each.line for each in told.code] == [4, 5]
+    back = "tl.store(c_ptr + offs, e)\n    x = tl.load(c_ptr + offs)"
+    filled = kernel.format(reads) + "def f(c):\n    p = torch.zeros(4)\n    k[(1,)](p)\n"
+    for source in (kernel.format("x = tl.load(a_ptr + offs)"), kernel.format(back), filled):
+        other = cause(status, "out[0] was never written.", source)
+        assert other is None or other.name != "read_before_written", source
+
+
+@pytest.mark.parametrize("command", ["%%writefile a.py", "%%cuda", "%load_ext x", "!pip install x"])
+def test_a_line_for_a_notebook_is_told_from_code(command: str) -> None:
+    raised = "executing the file raised SyntaxError: invalid syntax (a.py, line 1)."
+    for given in (("import_error", raised, command), ("compile_error", "", command, "cuda")):
+        told = cause(*given)
+        assert told is not None and told.what.startswith(f"`{command.split()[0]}` is a command of")
+    for code in ("% 32;", "!done) {", "%d", "  %rest"):
+        assert cause("compile_error", "expected ';'", code, "cuda") is None, code
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -177,6 +177,27 @@ def test_triton_of_float32_computes_in_less_only_by_products_or_where_it_says_so
 
 
 @pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ('asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));', "`tanh.approx.f32` has errors"),
+        ("y = __tanhf(x);", "`__tanhf` has errors"),
+        ("y = libdevice.fast_tanhf(x)", "`fast_tanhf` has errors"),
+        ("y = __float2half(tanhf(x));", "a step is computed in half precision"),
+    ],
+)
+def test_an_approximation_that_misses_float32s_digits_is_named(
+    source: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    what = "All is right but for rounding: a step is computed in half precision"
+    monkeypatch.setattr(hypotheses, "cause_of", lambda *given: Cause("rounded", what, "Widen."))
+    gelu = load_all()["gelu"]
+    space = Space(Task(gelu, gelu.variants["cuda"]), "float32", "ragged", 1)
+    failed = Failed(space, SimpleNamespace(source=source), [], CaseResult(PLAIN, OUTSIDE))  # type: ignore[arg-type]
+    cause = Causes()._computed(failed)
+    assert cause is not None and named in cause.what
+
+
+@pytest.mark.parametrize(
     ("kind", "value", "status", "told", "words"),
     [
         ("not_multiple", 4, Status.not_written, "`n / 4` rounds down: the last n % 4", ""),

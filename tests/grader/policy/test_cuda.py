@@ -553,10 +553,17 @@ def test_the_projects_own_files_pass(path: Path) -> None:
 
 
 def test_a_violation_names_its_place_and_what_to_do() -> None:
-    [found] = check("int a;\n  #include <torch/all.h>\n")
+    [found] = check("int a;\n  #include <Eigen/Dense>\n")
     assert (found.rule, found.line, found.column) == ("library", 2, 3)
-    assert found.message == "#include <torch/all.h>: a library's kernels would do the work"
+    assert found.message == "#include <Eigen/Dense>: a library's kernels would do the work"
     assert found.instead == "Compute it in a __global__ function of your own."
+
+
+@pytest.mark.parametrize("header", ["torch/all.h", "ATen/cuda/CUDAContext.h", "c10/util/Half.h"])
+def test_an_extension_of_torch_is_told_what_an_entry_takes(header: str) -> None:
+    [found] = check(f"#include <{header}>\n")
+    assert found.message.startswith(f"#include <{header}>: a library's kernels would do the work")
+    assert found.message.endswith(", and an entry takes pointers, not tensors")
 
 
 def test_a_header_of_the_students_own_is_told_where_its_text_belongs() -> None:
