@@ -1,0 +1,66 @@
+"""Finds structures whose loads g++ shows to no hook: those that kernels pass to calls by value.
+
+g++ calls a hook for every load and store of an assignment. It calls none for a structure in memory
+that is an argument of a call: `f(*p)`. Where the call is inlined it becomes an assignment, and so
+do all calls that kernels make, but those by a pointer, of virtual and of recursive functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+FEATURE = (
+    "a structure passed by value from memory where the call can't be inlined (by a pointer, "
+    "virtual, recursive); pass a local copy"
+)
+# g++'s code behind its sanitizer (GIMPLE), with places and with numbers of declarations:
+#   ;; Function k (_Z1kPKf, funcdef_no=3, decl_uid=2387, ...
+#     [x.cu:17:22] _36 = _5 (tileD.2321, [x.cu:17:22] MEM[(const struct FiveD.2295 &)_31]);
+_FUNCTION = re.compile(r"^;; Function .*? \(\*?([^\s,]+), funcdef_no=\d+, decl_uid=(\d+),.*$", re.M)
+_PLACE = re.compile(r"\[([^][\n]*):(\d+):\d+(?: discrim \d+)?\] ?")
+_TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_CALL = re.compile(r" \((.*)\);(?: \[[^][]*\])*$")
+_LOCAL = re.compile(r"^  (?!static ).*D\.(\d+)(?:\[\d+\])*;$", re.M)
+_DECLARED = re.compile(r"D\.(\d+)")
+# What is no place in memory: values in registers, numbers, addresses.
+_VALUE = re.compile(r"[\w$.]*_\d+|[-+]?\.?\d\S*|&.*|")
+_AT_ADDRESS = re.compile(r"MEM.*?&[\w$.]*?D\.(\d+)")
+
+
+def lines(dump: str, functions: Collection[str], file: str) -> Iterator[int | None]:
+    """The lines of the calls with such an argument in these functions, by their symbols.
+
+    None stands for one whose line isn't in `file`.
+    """
+    heads = list(_FUNCTION.finditer(dump))
+    code = {head[2] for head in heads}
+    for head, following in zip(heads, [*heads[1:], None], strict=True):
+        if head[1] not in functions:
+            continue
+        text = dump[head.end() : following.start() if following else len(dump)]
+        signature, _, body = text.partition("\n{\n")
+        own = {*_DECLARED.findall(signature), *_LOCAL.findall(body.partition("\n\n")[0])}
+        for line in body.splitlines():
+            if any(_is_unobserved(each, own, code) for each in _arguments(line)):
+                places = [each[2] for each in _PLACE.finditer(line) if each[1] == file]
+                yield int(places[0]) if places else None
+
+
+def _arguments(line: str) -> Sequence[str]:
+    """The arguments of the call that a line of the dump is, or none."""
+    if "# DEBUG" in line:
+        return ()
+    call = _CALL.search(_PLACE.sub("", _TEXT.sub("0", line)).replace("(D)", ""))
+    return call[1].split(", ") if call else ()
+
+
+def _is_unobserved(argument: str, own: Collection[str], code: Collection[str]) -> bool:
+    """Whether an argument is in memory that isn't the function's own; `code` are functions."""
+    if _VALUE.fullmatch(argument):
+        return False
+    if address := _AT_ADDRESS.match(argument):
+        return address[1] not in own
+    behind_pointer = argument.startswith("*") or "->" in argument or "MEM" in argument
+    declared = _DECLARED.search(argument)
+    return behind_pointer or (declared is not None and declared[1] not in {*own, *code})
