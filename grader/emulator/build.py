@@ -31,7 +31,7 @@ from . import (
 )
 from .conditions import Condition, for_host
 from .conditions import find as find_conditions
-from .elf import Elf
+from .elf import THREAD_LOCAL, Elf
 from .glue import Entry
 from .linking import Linker, LinkError
 from .sites import Site
@@ -374,14 +374,17 @@ class _Work:
 
 def _unobserved(work: _Work) -> list[unsupported.Unsupported]:
     """Loads of kernels that no hook observes. Raises _Failed for one outside of the file's code."""
-    functions = objects.of_kernels(Elf(work.folder / "student.o"))
+    elf = Elf(work.folder / "student.o")
+    shared = {each.name for each in elf.symbols if each.kind == THREAD_LOCAL and each.is_defined}
     dump = (work.folder / "student.tsan").read_text("utf-8", "replace")
     starts = {t.line: t.start for run in work.source.runs() for t in reversed(run.tokens)}
-    lines = list(dict.fromkeys(unobserved.lines(dump, functions, work.file)))
-    if unknown := [line for line in lines if line not in starts]:
-        message = f"the emulator doesn't support {unobserved.FEATURE}"
-        raise _Failed(Problem("unsupported", message, unknown[0]))
-    return [unsupported.Unsupported(unobserved.FEATURE, starts[line or 0]) for line in lines]
+    lacking = []
+    for feature, line in unobserved.find(dump, objects.of_kernels(elf), shared, work.file):
+        if line not in starts:
+            message = f"the emulator doesn't support {feature}"
+            raise _Failed(Problem("unsupported", message, line))
+        lacking.append(unsupported.Unsupported(feature, starts[line]))
+    return list(dict.fromkeys(lacking))
 
 
 def _without(

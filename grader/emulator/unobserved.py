@@ -1,8 +1,9 @@
-"""Finds structures whose loads g++ shows to no hook: those that kernels pass to calls by value.
+"""Finds loads of kernels that g++ shows to no hook: of arguments, and of constant shared memory.
 
 g++ calls a hook for every load and store of an assignment. It calls none for a structure in memory
 that is an argument of a call: `f(*p)`. Where the call is inlined it becomes an assignment, and so
-do all calls that kernels make, but those by a pointer, of virtual and of recursive functions.
+do all calls that kernels make, but those by a pointer, of virtual and of recursive functions. Nor
+does it call one for a variable that is `const`, which a kernel may have written by a pointer.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-FEATURE = (
+CONSTANT = "shared memory that is declared const"
+ARGUMENT = (
     "a structure passed by value from memory where the call can't be inlined (by a pointer, "
     "virtual, recursive); pass a local copy"
 )
@@ -23,15 +25,18 @@ _TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _CALL = re.compile(r" \((.*)\);(?: \[[^][]*\])*$")
 _LOCAL = re.compile(r"^  (?!static ).*D\.(\d+)(?:\[\d+\])*;$", re.M)
 _DECLARED = re.compile(r"D\.(\d+)")
+_ACCESSED = re.compile(r"(?:(?<![&\w$.])|(?<=MEM).*?&)([\w$]+)D\.(\d+)(?!_)")
 # What is no place in memory: values in registers, numbers, addresses.
 _VALUE = re.compile(r"[\w$.]*_\d+|[-+]?\.?\d\S*|&.*|")
 _AT_ADDRESS = re.compile(r"MEM.*?&[\w$.]*?D\.(\d+)")
 
 
-def lines(dump: str, functions: Collection[str], file: str) -> Iterator[int | None]:
-    """The lines of the calls with such an argument in these functions, by their symbols.
+def find(
+    dump: str, functions: Collection[str], shared: Collection[str], file: str
+) -> Iterator[tuple[str, int | None]]:
+    """What these functions load or store unobserved, with the line; None: it isn't in `file`.
 
-    None stands for one whose line isn't in `file`.
+    `functions` and `shared`, the variables in shared memory, are symbols.
     """
     heads = list(_FUNCTION.finditer(dump))
     code = {head[2] for head in heads}
@@ -40,11 +45,30 @@ def lines(dump: str, functions: Collection[str], file: str) -> Iterator[int | No
             continue
         text = dump[head.end() : following.start() if following else len(dump)]
         signature, _, body = text.partition("\n{\n")
-        own = {*_DECLARED.findall(signature), *_LOCAL.findall(body.partition("\n\n")[0])}
-        for line in body.splitlines():
+        declarations, _, blocks = body.partition("\n  <bb ")
+        own = {*_DECLARED.findall(signature), *_LOCAL.findall(declarations)}
+        hooks = ""
+        for line in blocks.splitlines():
+            feature = CONSTANT if _is_constant(line, hooks, own, shared) else ""
             if any(_is_unobserved(each, own, code) for each in _arguments(line)):
+                feature = ARGUMENT
+            if feature:
                 places = [each[2] for each in _PLACE.finditer(line) if each[1] == file]
-                yield int(places[0]) if places else None
+                yield feature, int(places[0]) if places else None
+            hooks = hooks + line if "__builtin___tsan_" in line else ""
+
+
+def _is_constant(line: str, hooks: str, own: Collection[str], shared: Collection[str]) -> bool:
+    """Whether an assignment accesses shared memory without its hook; `hooks` stand before it."""
+    target, equals, value = _PLACE.sub("", _TEXT.sub("0", line)).partition(" = ")
+    if not equals or not line.endswith(";") or "# DEBUG" in line:
+        return False
+    for text, hook in ((target, "write"), (value, "read")):
+        for name, number in _ACCESSED.findall(text):
+            is_shared = any(name == each or f"{len(name)}{name}" in each for each in shared)
+            if is_shared and number not in own and not re.search(f"tsan_[a-z]*_?{hook}", hooks):
+                return True
+    return False
 
 
 def _arguments(line: str) -> Sequence[str]:

@@ -272,6 +272,48 @@ def test_a_structure_that_a_call_takes_from_memory_is_not_measured(
     assert call(made, "second") == ""
 
 
+# Nor for the load of a constant variable, which may have been written by a pointer.
+SIX = "union Six { char none; float v[6]; constexpr Six() : none() {} }; typedef const Six Fixed; "
+
+
+@pytest.mark.parametrize(
+    ("before", "statement"),
+    [
+        ("", "__shared__ const Six s; ((float*)&s)[n % 5] = n; y[0] = s.v[n % 3]"),
+        ("", "__shared__ Fixed s[2]; ((float*)&s[1])[n % 5] = n; y[0] = s[n % 2].v[n % 3]"),
+        ("__shared__ Fixed s;", "((float*)&s)[2] = n; y[0] = *(const float*)((char*)&s + 8)"),
+        ("__shared__ Fixed s[3]; struct Two { Six a, b; };", "((Two*)y)[0].b = s[n % 3]"),
+    ],
+)
+def test_constant_shared_memory_is_not_measured(make: Make, before: str, statement: str) -> None:
+    made = make(WITH.format(before=SIX + before, statement=statement) + WITHOUT)
+    assert call(made, "first") == "3: shared memory that is declared const"
+    assert call(made, "second") == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "statement"),
+    [
+        ("", "extern __shared__ const float s[]; y[0] = n < 0 ? s[n] : 2"),
+        ("__device__ const float s[3] = {1, 2, 3};", "y[0] = s[n % 3] * n"),
+        ("__constant__ const float s[3] = {1, 2, 3};", "y[0] = s[n % 3] * n"),
+        ("", "__shared__ Six s; __shared__ float t[2]; t[0] = n; s.v[n % 6] = t[0]; y[0] = s.v[4]"),
+        ("", "__shared__ Six s; Six* t = &s; *t = Six(); y[0] = t->v[0]; *t = s"),
+        ("", "__shared__ float2 s; s.x = n; s.y = s.x; y[0] = s.y; ((float2*)y)[n % 32] = s"),
+        (
+            "",
+            "struct B { unsigned a : 5, b : 27; }; __shared__ B s; s.a = n; s.b = s.a; y[0] = s.b",
+        ),
+    ],
+)
+def test_other_shared_and_constant_memory_is_measured(
+    make: Make, before: str, statement: str
+) -> None:
+    text = WITH.format(before=SIX + before, statement=statement)
+    made = make(text.replace("y[0] = n;", "for (int i = 0; i < n; ++i) y[i] = 2;") + WITHOUT)
+    assert call(made, "first") == ""
+
+
 @pytest.mark.parametrize(
     ("before", "statement"),
     [
