@@ -25,7 +25,8 @@ _TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _CALL = re.compile(r" \((.*)\);(?: \[[^][]*\])*$")
 _LOCAL = re.compile(r"^  (?!static ).*D\.(\d+)(?:\[\d+\])*;$", re.M)
 _DECLARED = re.compile(r"D\.(\d+)")
-_ACCESSED = re.compile(r"(?:(?<![&\w$.])|(?<=MEM).*?&)([\w$]+)D\.(\d+)(?!_)")
+_ACCESSED = re.compile(r"(?:(?<![&\w$.])|(?<!&)\bMEM[^;,]*?&)([\w$]+)D\.(\d+)(?!_)")
+_TYPE = re.compile(r"\b(?:struct|union|enum) [\w$.]*D\.\d+")
 # What is no place in memory: values in registers, numbers, addresses.
 _VALUE = re.compile(r"[\w$.]*_\d+|[-+]?\.?\d\S*|&.*|")
 _AT_ADDRESS = re.compile(r"MEM.*?&[\w$.]*?D\.(\d+)")
@@ -60,10 +61,12 @@ def find(
 
 def _is_constant(line: str, hooks: str, own: Collection[str], shared: Collection[str]) -> bool:
     """Whether an assignment accesses shared memory without its hook; `hooks` stand before it."""
-    target, equals, value = _PLACE.sub("", _TEXT.sub("0", line)).partition(" = ")
-    if not equals or not line.endswith(";") or "# DEBUG" in line:
+    plain = _TYPE.sub("", _PLACE.sub("", _TEXT.sub("0", line)))
+    target, equals, value = plain.partition(" =")
+    value = value.removeprefix("{v}").strip()
+    if not equals or not line.endswith(";") or "# DEBUG" in line or "{CLOBBER" in value:
         return False
-    for text, hook in ((target, "write"), (value, "read")):
+    for text, hook in ((target, "write"), ("" if value[:1] == "&" else value, "read")):
         for name, number in _ACCESSED.findall(text):
             is_shared = any(name == each or f"{len(name)}{name}" in each for each in shared)
             if is_shared and number not in own and not re.search(f"tsan_[a-z]*_?{hook}", hooks):

@@ -299,6 +299,11 @@ def test_constant_shared_memory_is_not_measured(make: Make, before: str, stateme
         ("__constant__ const float s[3] = {1, 2, 3};", "y[0] = s[n % 3] * n"),
         ("", "__shared__ Six s; __shared__ float t[2]; t[0] = n; s.v[n % 6] = t[0]; y[0] = s.v[4]"),
         ("", "__shared__ Six s; Six* t = &s; *t = Six(); y[0] = t->v[0]; *t = s"),
+        (
+            "",
+            "__shared__ float s[9]; *(volatile float*)&s[1] = n; y[0] = *(volatile float*)(s + 1)",
+        ),
+        ("", "__shared__ int s[9]; s[0] = 1; y[0] = atomicAdd((int*)(volatile int*)&s[n % 8], 1)"),
         ("", "__shared__ float2 s; s.x = n; s.y = s.x; y[0] = s.y; ((float2*)y)[n % 32] = s"),
         (
             "",
