@@ -28,7 +28,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
-from grader.mistakes import Mistake
+from grader.mistakes import Mistake, content
 from grader.status import Status, worst
 
 SCHEMA = 1
@@ -396,15 +396,11 @@ def _validated(adapter: pydantic.TypeAdapter[_Read], text: str, source: str) -> 
 
 def read(path: Path) -> Evidence:
     """Read an evidence file. Raises Mistake when it is missing or invalid."""
+    data = content(path, MOST_BYTES)
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
         text = data.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise Mistake(f"{path}: can't be read: {reason}") from None
-    if len(data) > MOST_BYTES:
-        raise Mistake(f"{path}: expected at most {MOST_BYTES >> 20} MiB")
+    except UnicodeDecodeError:
+        raise Mistake(f"{path}: can't be read: not UTF-8 text") from None
     if sum(map(data.count, (b"[", b"{", b","))) > MOST_VALUES:
         raise Mistake(f"{path}: expected at most {MOST_VALUES:,} lists and fields")
     return from_json(text, str(path))

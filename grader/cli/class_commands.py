@@ -399,7 +399,7 @@ def _graded(
 
 
 def _expect_folder(out: Path, source: Path) -> None:
-    if out.resolve() == source.resolve():
+    if os.path.realpath(out) == os.path.realpath(source):
         refuse(f"--out {out}: expected another folder than that of the submissions")
     if out.exists() and not out.is_dir():
         refuse(f"--out {out}: expected a folder, got a file")

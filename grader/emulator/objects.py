@@ -416,8 +416,22 @@ _ALWAYS_THERE = (
 )
 
 
+def of_kernels(elf: Elf) -> set[str]:
+    """The functions that kernels reach, themselves among them."""
+    reached, _ = _reached(elf, kernel_symbols.find(elf).all)
+    functions = (each for each in elf.symbols if each.kind == FUNCTION)
+    return {each.name for each in functions if _section_of(elf, each) in reached}
+
+
 def _asked_symbols(elf: Elf, roots: Collection[str], sections: tuple[str, ...] = ()) -> set[str]:
-    """The undefined symbols that functions and variables, or sections of these names, reach.
+    """The undefined symbols that functions and variables, or sections of these names, reach."""
+    return _reached(elf, roots, sections)[1]
+
+
+def _reached(
+    elf: Elf, roots: Collection[str], sections: tuple[str, ...] = ()
+) -> tuple[set[str], set[str]]:
+    """The sections, and the undefined symbols, that these roots and these sections reach.
 
     Functions and variables have sections of their own, so relocations show what reaches what.
     """
@@ -438,7 +452,7 @@ def _asked_symbols(elf: Elf, roots: Collection[str], sections: tuple[str, ...] =
                 waiting.append(_section_of(elf, symbol))
             else:
                 result.add(symbol.name)
-    return result
+    return reached, result
 
 
 def _section_of(elf: Elf, symbol: Symbol) -> str:

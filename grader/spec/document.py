@@ -10,10 +10,12 @@ from typing import Any, NamedTuple, TypeVar
 import pydantic
 import yaml
 
+from grader import mistakes as users
 from grader.spec.blocks import Scalar, Tensor
 from grader.spec.formula import as_written
 from grader.spec.values import Block, Mistake, SpecError, hint, joined
 
+MOST_BYTES = 16 << 20
 MAX_NODES = 20_000  # of a file, against aliases of aliases
 SAFE_DEPTH = 2_000  # of nested collections, far below what overflows libyaml's stack
 _Model = TypeVar("_Model", bound=Block)
@@ -94,12 +96,10 @@ def _child(value: Any, step: str | int) -> Any:
 
 def read_document(path: Path) -> Document:
     """The file as data and lines. Raises SpecError where it isn't a YAML mapping."""
-    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe has no end
-        raise SpecError([f"{path}: can't be read: expected a file, got a pipe or a device"])
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SpecError([f"{path}: can't be read: {error.strerror}"]) from None
+        text = users.content(path, MOST_BYTES).decode("utf-8")
+    except users.Mistake as mistake:
+        raise SpecError([str(mistake)]) from None
     except UnicodeDecodeError:
         raise SpecError([f"{path}: can't be read: not UTF-8 text"]) from None
     loader: yaml.SafeLoader | yaml.CSafeLoader = yaml.SafeLoader("")

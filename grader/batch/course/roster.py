@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from grader.batch.course.records import Student
+from grader.mistakes import Mistake, content
 from grader.report import one_line
 from grader.spec import SpecError
 
@@ -234,12 +235,9 @@ class _Reader:
 def _text(path: Path) -> tuple[str, list[str]]:
     """The file's text, and a note where its encoding had to be guessed."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise SpecError([f"{path}: can't be read: {error.strerror}"]) from None
-    if len(data) > MAX_BYTES:
-        raise SpecError([f"{path}: expected at most {MAX_BYTES >> 20} MiB, got more"])
+        data = content(path, MAX_BYTES)
+    except Mistake as mistake:
+        raise SpecError([str(mistake)]) from None
     try:
         if data[:2] in (b"\xff\xfe", b"\xfe\xff"):  # a spreadsheet's "Unicode text"
             return data.decode("utf-16"), []

@@ -26,7 +26,7 @@ from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.executors.gpu.gpu_runner import GpuRunner
 from grader.executors.runner import CaseResult
-from grader.mistakes import Mistake
+from grader.mistakes import Mistake, content
 from grader.sandbox import Sandbox, untrusted
 from grader.spec import Exercise
 from grader.spec.task import Task
@@ -142,9 +142,8 @@ def write(path: Path, bundle: Bundle) -> None:
 
 
 def read(path: Path) -> Bundle:
-    """The bundle that a file holds. Raises Mistake for whatever else it is, and OSError."""
-    with path.open("rb") as file:
-        return from_bytes(file.read(MAX_FILE_BYTES + 1), path)
+    """The bundle that a file holds. Raises Mistake for whatever else it is."""
+    return from_bytes(content(path, MAX_FILE_BYTES), path)
 
 
 def from_bytes(data: bytes, path: Path | str = "plans") -> Bundle:

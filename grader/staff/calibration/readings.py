@@ -13,7 +13,7 @@ import pydantic
 
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.executors.cuda import joining
-from grader.mistakes import Mistake
+from grader.mistakes import Mistake, content
 from grader.spec import Course, Exercise, Variant
 from grader.spec.exercise import on_one_case, rung_of
 from grader.spec.task import Task
@@ -50,6 +50,7 @@ class Readings:
     ladders: tuple[LadderReadings, ...] = ()
 
 
+MOST_BYTES = 64 << 20  # of a file of readings
 _ADAPTER = pydantic.TypeAdapter(Readings)
 
 
@@ -61,9 +62,7 @@ def to_json(readings: Readings) -> str:
 def read(path: Path) -> Readings:
     """Read what `to_json` wrote. Raises Mistake."""
     try:
-        return _ADAPTER.validate_json(path.read_bytes())
-    except OSError as error:
-        raise Mistake(f"{path}: can't be read: {error.strerror}") from None
+        return _ADAPTER.validate_json(content(path, MOST_BYTES))
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "top level"

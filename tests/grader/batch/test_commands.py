@@ -139,6 +139,13 @@ def test_results_do_not_go_among_the_hand_ins(capsys, source):
     assert not (source / "class.sqlite").exists()
 
 
+def test_a_link_to_itself_holds_no_submissions(capsys, tmp_path, results):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    ran = call(capsys, "batch", tmp_path / "loop", "--out", results)
+    assert (ran.code, ran.out) == (2, "")
+    assert "expected a folder of submissions, or an archive; found nothing" in one_line(ran.err)
+
+
 def test_results_are_a_folder(capsys, source):
     ran = call(capsys, "batch", source, "--out", __file__)
     assert (ran.code, ran.out) == (2, "")

@@ -232,3 +232,109 @@ def test_conditions_in_a_body_go_with_it(make: Make) -> None:
     made = make(WITH.format(before="", statement=f"\n{step}\n") + WITHOUT)
     assert call(made, "first").startswith("5: this inline assembly")
     assert call(made, "second") == ""
+
+
+# g++ calls no hook for the load of an argument in memory: such a load would be neither checked nor
+# counted.
+FIVE = (
+    "struct Five { float v[5]; }; typedef float (*Call)(Five); __device__ float of(Five x) "
+    "{ return x.v[0]; } __device__ Call calls[2] = {of, of}; __device__ Five five_1; "
+    "struct Base { __device__ virtual float at(Five x) { return 1; } }; struct Next : Base "
+    "{ __device__ float at(Five x) override { return x.v[1]; } }; template <class T, int N> struct "
+    "Some { T v[N]; };"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "statement"),
+    [
+        ("", "y[0] = calls[n & 1](*(const Five*)y)"),
+        ("", "y[0] = calls[n & 1](((const Five*)y)[n])"),
+        ("", "y[0] = calls[n & 1](five_1)"),
+        ("", "int five = n + 1; y[five] = five * calls[n & 1](five_1)"),
+        ("", "__shared__ Five f[2]; y[0] = calls[n & 1](f[n & 1])"),
+        ("", "Next a; Base b; Base* c = n > 1 ? &a : &b; y[0] = c->at(*(const Five*)y)"),
+        ("", "Five own; own.v[n & 3] = n; y[0] = calls[n & 1](n > 3 ? *(Five*)y : own)"),
+        ("__device__ float (*four)(float4); ", "y[0] = four(*(const float4*)y)"),
+        (
+            "\n__device__ float sum(Five x, int n) {\n"
+            "return n ? sum(*(Five*)&five_1.v[n], n / 2) + sum(x, n / 3) : x.v[2]; }",
+            "y[0] = sum(Five{}, n)",
+        ),
+    ],
+)
+def test_a_structure_that_a_call_takes_from_memory_is_not_measured(
+    make: Make, before: str, statement: str
+) -> None:
+    made = make(WITH.format(before=FIVE + before, statement=statement) + WITHOUT)
+    line = 3  # also that of the recursive function's body
+    assert call(made, "first").startswith(f"{line}: a structure passed by value from memory")
+    assert call(made, "second") == ""
+
+
+# Nor for the load of a constant variable, which may have been written by a pointer.
+SIX = "union Six { char none; float v[6]; constexpr Six() : none() {} }; typedef const Six Fixed; "
+
+
+@pytest.mark.parametrize(
+    ("before", "statement"),
+    [
+        ("", "__shared__ const Six s; ((float*)&s)[n % 5] = n; y[0] = s.v[n % 3]"),
+        ("", "__shared__ Fixed s[2]; ((float*)&s[1])[n % 5] = n; y[0] = s[n % 2].v[n % 3]"),
+        ("__shared__ Fixed s;", "((float*)&s)[2] = n; y[0] = *(const float*)((char*)&s + 8)"),
+        ("__shared__ Fixed s[3]; struct Two { Six a, b; };", "((Two*)y)[0].b = s[n % 3]"),
+    ],
+)
+def test_constant_shared_memory_is_not_measured(make: Make, before: str, statement: str) -> None:
+    made = make(WITH.format(before=SIX + before, statement=statement) + WITHOUT)
+    assert call(made, "first") == "3: shared memory that is declared const"
+    assert call(made, "second") == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "statement"),
+    [
+        ("", "extern __shared__ const float s[]; y[0] = n < 0 ? s[n] : 2"),
+        ("__device__ const float s[3] = {1, 2, 3};", "y[0] = s[n % 3] * n"),
+        ("__constant__ const float s[3] = {1, 2, 3};", "y[0] = s[n % 3] * n"),
+        ("", "__shared__ Six s; __shared__ float t[2]; t[0] = n; s.v[n % 6] = t[0]; y[0] = s.v[4]"),
+        ("", "__shared__ Six s; Six* t = &s; *t = Six(); y[0] = t->v[0]; *t = s"),
+        (
+            "",
+            "__shared__ float s[9]; *(volatile float*)&s[1] = n; y[0] = *(volatile float*)(s + 1)",
+        ),
+        ("", "__shared__ int s[9]; s[0] = 1; y[0] = atomicAdd((int*)(volatile int*)&s[n % 8], 1)"),
+        ("", "__shared__ float2 s; s.x = n; s.y = s.x; y[0] = s.y; ((float2*)y)[n % 32] = s"),
+        (
+            "",
+            "struct B { unsigned a : 5, b : 27; }; __shared__ B s; s.a = n; s.b = s.a; y[0] = s.b",
+        ),
+    ],
+)
+def test_other_shared_and_constant_memory_is_measured(
+    make: Make, before: str, statement: str
+) -> None:
+    text = WITH.format(before=SIX + before, statement=statement)
+    made = make(text.replace("y[0] = n;", "for (int i = 0; i < n; ++i) y[i] = 2;") + WITHOUT)
+    assert call(made, "first") == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "statement"),
+    [
+        ("", "const Five own = *(const Five*)y; y[0] = 0 * calls[n & 1](own)"),
+        ("", "Five own[2]; own[n & 1].v[0] = n; y[0] = 0 * calls[n & 1](own[n & 1])"),
+        ("", "y[0] = 0 * calls[n & 1](Five{1, 2, 3, 4, 5}) + 0 * of(*(const Five*)y)"),
+        (
+            "__device__ float (*some)(Some<float, 7>, float, float*) = nullptr;",
+            "Some<float, 7> own; own.v[n & 3] = n; if (n < 0) y[0] = some(own, 2.5f, y + n)",
+        ),
+        ("__host__ float on_host(Five* x) { return calls[0](*x); }", "y[0] = n"),
+    ],
+)
+def test_a_structure_of_the_functions_own_may_be_passed(
+    make: Make, before: str, statement: str
+) -> None:
+    text = WITH.format(before=FIVE + before, statement=statement)
+    made = make(text.replace("y[0] = n;", "for (int i = 0; i < 64; ++i) y[i] = 2;") + WITHOUT)
+    assert call(made, "first") == ""

@@ -1,0 +1,93 @@
+"""Finds loads of kernels that g++ shows to no hook: of arguments, and of constant shared memory.
+
+g++ calls a hook for every load and store of an assignment. It calls none for a structure in memory
+that is an argument of a call: `f(*p)`. Where the call is inlined it becomes an assignment, and so
+do all calls that kernels make, but those by a pointer, of virtual and of recursive functions. Nor
+does it call one for a variable that is `const`, which a kernel may have written by a pointer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+CONSTANT = "shared memory that is declared const"
+ARGUMENT = (
+    "a structure passed by value from memory where the call can't be inlined (by a pointer, "
+    "virtual, recursive); pass a local copy"
+)
+# g++'s code behind its sanitizer (GIMPLE), with places and with numbers of declarations:
+#   ;; Function k (_Z1kPKf, funcdef_no=3, decl_uid=2387, ...
+#     [x.cu:17:22] _36 = _5 (tileD.2321, [x.cu:17:22] MEM[(const struct FiveD.2295 &)_31]);
+_FUNCTION = re.compile(r"^;; Function .*? \(\*?([^\s,]+), funcdef_no=\d+, decl_uid=(\d+),.*$", re.M)
+_PLACE = re.compile(r"\[([^][\n]*):(\d+):\d+(?: discrim \d+)?\] ?")
+_TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_CALL = re.compile(r" \((.*)\);(?: \[[^][]*\])*$")
+_LOCAL = re.compile(r"^  (?!static ).*D\.(\d+)(?:\[\d+\])*;$", re.M)
+_DECLARED = re.compile(r"D\.(\d+)")
+_ACCESSED = re.compile(r"(?:(?<![&\w$.])|(?<!&)\bMEM[^;,]*?&)([\w$]+)D\.(\d+)(?!_)")
+_TYPE = re.compile(r"\b(?:struct|union|enum) [\w$.]*D\.\d+")
+# What is no place in memory: values in registers, numbers, addresses.
+_VALUE = re.compile(r"[\w$.]*_\d+|[-+]?\.?\d\S*|&.*|")
+_AT_ADDRESS = re.compile(r"MEM.*?&[\w$.]*?D\.(\d+)")
+
+
+def find(
+    dump: str, functions: Collection[str], shared: Collection[str], file: str
+) -> Iterator[tuple[str, int | None]]:
+    """What these functions load or store unobserved, with the line; None: it isn't in `file`.
+
+    `functions` and `shared`, the variables in shared memory, are symbols.
+    """
+    heads = list(_FUNCTION.finditer(dump))
+    code = {head[2] for head in heads}
+    for head, following in zip(heads, [*heads[1:], None], strict=True):
+        if head[1] not in functions:
+            continue
+        text = dump[head.end() : following.start() if following else len(dump)]
+        signature, _, body = text.partition("\n{\n")
+        declarations, _, blocks = body.partition("\n  <bb ")
+        own = {*_DECLARED.findall(signature), *_LOCAL.findall(declarations)}
+        hooks = ""
+        for line in blocks.splitlines():
+            feature = CONSTANT if _is_constant(line, hooks, own, shared) else ""
+            if any(_is_unobserved(each, own, code) for each in _arguments(line)):
+                feature = ARGUMENT
+            if feature:
+                places = [each[2] for each in _PLACE.finditer(line) if each[1] == file]
+                yield feature, int(places[0]) if places else None
+            hooks = hooks + line if "__builtin___tsan_" in line else ""
+
+
+def _is_constant(line: str, hooks: str, own: Collection[str], shared: Collection[str]) -> bool:
+    """Whether an assignment accesses shared memory without its hook; `hooks` stand before it."""
+    plain = _TYPE.sub("", _PLACE.sub("", _TEXT.sub("0", line)))
+    target, equals, value = plain.partition(" =")
+    value = value.removeprefix("{v}").strip()
+    if not equals or not line.endswith(";") or "# DEBUG" in line or "{CLOBBER" in value:
+        return False
+    for text, hook in ((target, "write"), ("" if value[:1] == "&" else value, "read")):
+        for name, number in _ACCESSED.findall(text):
+            is_shared = any(name == each or f"{len(name)}{name}" in each for each in shared)
+            if is_shared and number not in own and not re.search(f"tsan_[a-z]*_?{hook}", hooks):
+                return True
+    return False
+
+
+def _arguments(line: str) -> Sequence[str]:
+    """The arguments of the call that a line of the dump is, or none."""
+    if "# DEBUG" in line:
+        return ()
+    call = _CALL.search(_PLACE.sub("", _TEXT.sub("0", line)).replace("(D)", ""))
+    return call[1].split(", ") if call else ()
+
+
+def _is_unobserved(argument: str, own: Collection[str], code: Collection[str]) -> bool:
+    """Whether an argument is in memory that isn't the function's own; `code` are functions."""
+    if _VALUE.fullmatch(argument):
+        return False
+    if address := _AT_ADDRESS.match(argument):
+        return address[1] not in own
+    behind_pointer = argument.startswith("*") or "->" in argument or "MEM" in argument
+    declared = _DECLARED.search(argument)
+    return behind_pointer or (declared is not None and declared[1] not in {*own, *code})
