@@ -439,7 +439,8 @@ def _choose_gpus(gpus: str | None, scheduler: str | None) -> None:
 
 def _finish(outcome: Outcome) -> None:
     if outcome.shared:
-        tell(f"{_count(outcome.shared, 'result')} shared by hand-ins with the same file, or without it")
+        given = _count(outcome.shared, "result")
+        tell(f"{given} shared by hand-ins with the same file, or without it")
     if not outcome.complete:
         tell("Interrupted. The same command goes on from here.", "yellow")
     if outcome.failed:
