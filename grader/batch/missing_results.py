@@ -68,13 +68,15 @@ class Plans:
         require_sandbox: bool = True,
         anew: bool = False,
     ) -> Plan:
-        """The missing results of these hand-ins; with `anew`, all of them.
+        """The missing results of these hand-ins; with `anew`, all that the class was graded on.
 
         A result is missing where there is none, where the grader failed on it, and where it was
         seen without a sandbox and one is required.
         """
         known = self.store.results.known()
         graded = self.store.results.graded(self.conditions.device)
+        if anew and not only:  # a variant of which nobody has a result isn't run again
+            only = self.store.results.variants()
         outdated: Counter[str] = Counter()
         jobs: list[Job] = []
         waits: dict[int, frozenset[str]] = {}

@@ -439,7 +439,8 @@ def _choose_gpus(gpus: str | None, scheduler: str | None) -> None:
 
 def _finish(outcome: Outcome) -> None:
     if outcome.shared:
-        tell(f"{_count(outcome.shared, 'result')} shared by hand-ins with the same file")
+        given = _count(outcome.shared, "result")
+        tell(f"{given} shared by hand-ins with the same file, or without it")
     if not outcome.complete:
         tell("Interrupted. The same command goes on from here.", "yellow")
     if outcome.failed:
@@ -555,12 +556,12 @@ def _list_adjustments(store: Store, student: str | None) -> None:
     for each in of_interest:
         made = each.adjustment
         is_points = made.kind is AdjustmentKind.points
-        effect = f"{made.points:+g} points" if is_points else made.kind.value
+        effect = f"{made.points:+g} points" if is_points else f"{made.kind.value} {made.only}"
         undone = " (undone)" if each.undone_by is not None else ""
         when = f"{made.at:%Y-%m-%d}" if made.at else ""
         tell(
             one_line(
-                f"{each.number}{undone}: {made.student}: {effect} {made.only}: {made.reason} "
+                f"{each.number}{undone}: {made.student}: {effect}: {made.reason} "
                 f"({made.by}, {when})"
             )
         )

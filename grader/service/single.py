@@ -52,6 +52,7 @@ def grade(
     there is none.
     """
     exercises = exercises_of(course)
+    only = [only] if isinstance(only, str) else only
     for name in only:
         if not selected(exercises, [name]):
             raise RequestError(f"{name}: expected an exercise or variant of {', '.join(exercises)}")
@@ -84,6 +85,8 @@ def check(
             source.lstat()
         except OSError as error:
             raise RequestError(f"{source}: expected a file to check: {error.strerror}") from None
+    if effort not in EFFORTS:
+        raise RequestError(f"effort: expected one of {', '.join(EFFORTS)}, got {effort!r}")
     options = Options(seed=seed, effort=EFFORTS[effort], require_sandbox=require_sandbox)
     return check_source(task, source, options, timed=timed)
 

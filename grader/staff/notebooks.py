@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from grader.mistakes import Mistake
@@ -15,21 +16,24 @@ from grader.mistakes import Mistake
 FOLDER = "notebooks"
 _MARK = re.compile(r"^# %%( \[markdown\])?$", re.MULTILINE)
 _LINK = re.compile(rf"(\]\((?:\.\./)*{FOLDER}/\w+)\.py\)")
+_NEEDED = re.compile(r'\b(?:exercises|load_all\(\))\["(\w+)"\]')
 _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
 
 
-def made(project: Path) -> dict[str, bytes]:
-    """The notebooks of the checkout `project`, by their paths in a release.
+def made(project: Path, exercises: Collection[str]) -> dict[str, bytes]:
+    """The notebooks of the checkout `project`, by their paths in a release of `exercises`.
 
-    Raises Mistake, OSError.
+    One that runs another exercise's kernels is left out. Raises Mistake, OSError.
     """
     sources = sorted((project / FOLDER).glob("*.py"))
+    texts = {source: source.read_text(encoding="utf-8") for source in sources}
     return {
-        f"{FOLDER}/{source.stem}.ipynb": notebook(source.read_text(encoding="utf-8"), source.name)
-        for source in sources
+        f"{FOLDER}/{source.stem}.ipynb": notebook(text, source.name)
+        for source, text in texts.items()
+        if {*exercises}.issuperset(_NEEDED.findall(text))
     }
 
 

@@ -86,7 +86,7 @@ _MISSED_BY = re.compile(r",\s*missed_by:\s*\[[\w\s,]*\]")
 _SECRETS = frozenset({"missed_by", "answer", "accept"})  # keys of specs that students don't get
 _ANSWER = re.compile(r"^ +(?:answer|accept): .*\n", re.MULTILINE)  # of a question, on one line
 _STAFF = re.compile(r"^# (BEGIN|END) STAFF$")
-_LINKED_SUFFIXES = r"md|svg|png|yaml|py|cu|txt|toml"
+_LINKED_SUFFIXES = r"md|svg|png|yaml|py|ipynb|cu|txt|toml"
 # A link of Markdown, as far as it can't be taken for a launch: `kernel[grid](x)`.
 _LINK = re.compile(
     rf"\[(?P<text>[^\[\]]*)\]\((?P<file>[\w./-]+\.(?:{_LINKED_SUFFIXES}))?(?P<anchor>#[\w-]+)?\)"
@@ -135,7 +135,7 @@ def make(
     files |= {name: _read(project, f"students/{name}") for name in THEIRS}
     files |= {name: _read(project, name) for name in _grader_files(project)}
     files |= {name: _for_students(_text(project, name), name) for name in SHARED}
-    files |= notebooks.made(project)
+    files |= notebooks.made(project, kept)
     files |= _of_course(course, kept, left_out)
     files |= _pages(project, course, exercises, left_out, files)
     return Release(dict(sorted(files.items())))

@@ -45,14 +45,14 @@ def test_what_to_begin_with_exists(package: str, files: str):
 
 def layers_of_the_page() -> list[list[str]]:
     """The highest first."""
-    shown = PAGE[PAGE.index("## Ten layers") : PAGE.index("## The way")]
+    shown = PAGE[PAGE.index("## Layers") : PAGE.index("## The way")]
     return [line.split(" | ") for line in re.findall(r"^    (\w+(?: \| \w+)*)   ", shown, re.M)]
 
 
 def test_the_layers_are_those_that_are_enforced():
     settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     enforced = re.search(
-        r'name = "Ten layers of packages".*?^layers = \[$(.*?)^\]$', settings, re.S | re.M
+        r'name = "Layers of packages".*?^layers = \[$(.*?)^\]$', settings, re.S | re.M
     )
     rows = [re.findall(r"\w+", line) for line in enforced.group(1).splitlines() if line.strip()]
     left_out = {"__main__", "pytest_option"}

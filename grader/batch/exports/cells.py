@@ -49,7 +49,7 @@ def expect_complete(book: Gradebook, allow_incomplete: bool) -> None:
     """Raise Mistake where a score isn't final, unless that is allowed."""
     problem = incomplete(book)
     if problem and not allow_incomplete:
-        raise Mistake(f"{problem}: grade or decide those first, or allow an incomplete file")
+        raise Mistake(f"{problem}: grade or decide those first, or give --allow-incomplete")
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -65,6 +65,11 @@ class ResultTable:
         rows = self._database.rows("SELECT DISTINCT exercise FROM results ORDER BY 1")
         return [exercise for (exercise,) in rows]
 
+    def variants(self) -> list[str]:
+        """The variants that have results, as "silu/triton", by any device and any version."""
+        query = "SELECT DISTINCT exercise || '/' || variant FROM results ORDER BY 1"
+        return [name for (name,) in self._database.rows(query)]
+
     def known(self) -> dict[str, Known]:
         """Every current result by its key, as far as a run needs to know it."""
         rows = self._database.rows(

@@ -51,12 +51,12 @@ CREATE TABLE environments (
 
 CREATE TABLE results (
   number INTEGER PRIMARY KEY,
-  key TEXT NOT NULL,              -- grader/batch/keys.py
+  key TEXT NOT NULL,              -- grader/batch/store/keys.py
   exercise TEXT NOT NULL,
   variant TEXT NOT NULL,
   file_sha256 TEXT NOT NULL,      -- '' where the file wasn't handed in
   seed INTEGER NOT NULL,
-  device TEXT NOT NULL,           -- 'interpreter', or the GPU's name
+  device TEXT NOT NULL,           -- 'cpu', or the GPU's name
   rules_lifted INTEGER NOT NULL,
   status TEXT NOT NULL,           -- of correctness
   evidence TEXT NOT NULL,         -- JSON: grader/evidence.py, VariantEvidence

@@ -164,6 +164,7 @@ def _read(path: Path, kind: Kind) -> list[Submission]:
     place = f"{kind}/{path.name}"
     try:
         loader, root = parsed(path.read_text(encoding="utf-8"))
+        _expect_keys_once(root, place)
         entries = None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -188,6 +189,19 @@ def _read(path: Path, kind: Kind) -> list[Submission]:
     if repeated := sorted(name for name, count in counts.items() if count > 1):
         raise Mistake(f"{place}: named twice: {', '.join(repeated)}")
     return submissions
+
+
+def _expect_keys_once(root: yaml.Node | None, place: str) -> None:
+    """Raise Mistake where an entry has a field twice, of which YAML takes the last one."""
+    entries = root.value if isinstance(root, yaml.SequenceNode) else ()
+    for entry in entries:
+        lines: dict[str, int] = {}
+        for key, _ in entry.value if isinstance(entry, yaml.MappingNode) else ():
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in lines:
+                again = f"expected each key once, got it again on line {line}"
+                raise Mistake(f"{place}:{lines[name]}: {name}: {again}")
+            lines[name] = line
 
 
 def _in_words(error: Mapping[str, Any]) -> str:

@@ -505,6 +505,16 @@ def test_regrading_runs_one_students_parts_and_nothing_else(capsys, source, grad
     database.close()
 
 
+def test_regrading_runs_what_the_class_was_graded_on(capsys, source, results, monkeypatch):
+    tasks = grade_with(monkeypatch, instant)
+    call(capsys, "batch", source, "--out", results, "--only", "silu/triton")
+    before = scores(results)
+    tasks.clear()
+    assert call(capsys, "regrade", results, "--student", "ada").code == 0
+    assert [[wanted.name for wanted in task.wanted] for task in tasks] == [["silu/triton"]]
+    assert scores(results) == before
+
+
 # --- adjust ---------------------------------------------------------------------------------------
 
 
@@ -517,15 +527,15 @@ def test_points_are_added_listed_and_taken_back(capsys, graded, dearer):
     )
     assert scores(graded) == {"ada": "3.5", "bob": "5", "cyd": "0"}
     listed = call(capsys, "adjust", graded).out
-    assert "1: bob: +2 points : typo" in listed
-    assert "2: ada: -0.5 points : =late" in listed
+    assert "1: bob: +2 points: typo" in listed
+    assert "2: ada: -0.5 points: =late" in listed
     assert "bob" not in call(capsys, "adjust", graded, "--student", "ada").out
     dearer()
     assert call(capsys, "rescore", graded, "--yes").code == 0
     assert scores(graded) == {"ada": "6.5", "bob": "8", "cyd": "0"}
     assert call(capsys, "adjust", graded, "--undo", "1", "--reason", "no typo").code == 0
     assert scores(graded)["bob"] == "6"
-    assert "1 (undone): bob: +2 points : typo" in call(capsys, "adjust", graded).out
+    assert "1 (undone): bob: +2 points: typo" in call(capsys, "adjust", graded).out
 
 
 def test_adjustments_survive_regrading(capsys, source, graded):

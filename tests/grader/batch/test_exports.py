@@ -346,7 +346,7 @@ def test_a_gradebook_that_is_not_final_is_refused_and_never_a_zero(export):
         export(waiting)
     assert str(raised.value) == (
         "1 of 2 students has no final score (bob; the first: not graded yet): "
-        "grade or decide those first, or allow an incomplete file"
+        "grade or decide those first, or give --allow-incomplete"
     )
     assert export(waiting, allow_incomplete=True)
 

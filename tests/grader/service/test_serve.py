@@ -73,14 +73,18 @@ def test_sigterm_answers_what_is_left_as_interrupted():
     assert server.returncode == 130
 
 
-def test_a_source_is_checked_in_python(tmp_path):
-    course = ROOT / "tests" / "integer_course"
-    if not course.is_dir():
-        pytest.skip("no second course")
-    with pytest.raises(warpgrade.Mistake, match="expected one of"):
+def test_what_is_asked_for_in_python_and_is_not_there_is_a_mistake(tmp_path):
+    with pytest.raises(warpgrade.Mistake, match="expected one of silu/triton, silu/cuda, got"):
         warpgrade.check(TRITON, "silu")
-    with pytest.raises(warpgrade.Mistake, match="expected"):
+    with pytest.raises(warpgrade.Mistake, match="expected a course's folder, with"):
         warpgrade.check(TRITON, "silu/triton", course=tmp_path)
+    with pytest.raises(warpgrade.Mistake, match="effort: expected one of full, quick, got 'fast'"):
+        warpgrade.check(TRITON, "silu/triton", effort="fast")
+
+
+def test_one_name_is_taken_as_a_list_of_one(tmp_path):
+    with pytest.raises(warpgrade.Mistake, match="silo: expected an exercise or variant of"):
+        warpgrade.grade(tmp_path, only="silo")
 
 
 def test_the_benchmark_tells_right_answers_from_wrong_ones():

@@ -153,6 +153,14 @@ def test_names_are_unique_within_a_file(folder):
         _load(folder, [_entry(), _entry()])
 
 
+def test_a_field_that_an_entry_has_twice_is_named_with_both_lines(folder):
+    twice = "- name: ab\n  mistake: a\n  status: crashed\n  status: wrong_values\n"
+    (folder / "wrong" / "silu.yaml").write_text(twice)
+    message = r"wrong/silu\.yaml:3: status: expected each key once, got it again on line 4$"
+    with pytest.raises(Mistake, match=message):
+        corpus.load("wrong")
+
+
 def test_yaml_that_does_not_parse_is_named(folder):
     (folder / "wrong" / "silu.yaml").write_text("- name: ab\n  mistake: a: b\n")
     message = r"wrong/silu\.yaml:2: can't be read as YAML: mapping values are not allowed here$"

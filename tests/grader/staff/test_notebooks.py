@@ -53,7 +53,7 @@ def test_a_kernel_of_jupyter_runs_what_students_get():
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
-    made = notebooks.made(ROOT)
+    made = notebooks.made(ROOT, load_all())
     every = {name: nbformat.reads(data.decode(), as_version=4) for name, data in made.items()}
     for each in every.values():
         nbformat.validate(each)
@@ -75,6 +75,14 @@ def test_the_release_has_them_without_outputs_and_its_page_links_to_them():
         assert any("**Predict" in "".join(cell["source"]) for cell in cells)
         assert not [cell for cell in cells if cell.get("outputs")]
         assert f"(../notebooks/{name}.ipynb)" in page
+
+
+def test_a_release_has_no_notebook_that_runs_the_kernels_of_an_exercise_it_lacks():
+    files = release.make(ROOT, load_all(), ["silu"]).files
+    assert "notebooks/memory_access.ipynb" in files  # it runs silu
+    assert "notebooks/gemm_ladder.ipynb" not in files
+    assert "gemm_ladder.ipynb" not in files["docs/notebooks.md"].decode()
+    assert "notebooks/memory_access.ipynb" not in release.make(ROOT, load_all(), ["gelu"]).files
 
 
 def test_a_source_is_cut_into_its_cells():
