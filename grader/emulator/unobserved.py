@@ -26,6 +26,7 @@ _CALL = re.compile(r" \((.*)\);(?: \[[^][]*\])*$")
 _LOCAL = re.compile(r"^  (?!static ).*D\.(\d+)(?:\[\d+\])*;$", re.M)
 _DECLARED = re.compile(r"D\.(\d+)")
 _ACCESSED = re.compile(r"(?:(?<![&\w$.])|(?<!&)\bMEM[^;,]*?&)([\w$]+)D\.(\d+)(?!_)")
+_LENGTH = re.compile(r"(?=(\d{1,6}))")
 _TYPE = re.compile(r"\b(?:struct|union|enum) [\w$.]*D\.\d+")
 # What is no place in memory: values in registers, numbers, addresses.
 _VALUE = re.compile(r"[\w$.]*_\d+|[-+]?\.?\d\S*|&.*|")
@@ -41,6 +42,7 @@ def find(
     """
     heads = list(_FUNCTION.finditer(dump))
     code = {head[2] for head in heads}
+    named = _names(shared)
     for head, following in zip(heads, [*heads[1:], None], strict=True):
         if head[1] not in functions:
             continue
@@ -50,7 +52,7 @@ def find(
         own = {*_DECLARED.findall(signature), *_LOCAL.findall(declarations)}
         hooks = ""
         for line in blocks.splitlines():
-            feature = CONSTANT if _is_constant(line, hooks, own, shared) else ""
+            feature = CONSTANT if _is_constant(line, hooks, own, named) else ""
             if any(_is_unobserved(each, own, code) for each in _arguments(line)):
                 feature = ARGUMENT
             if feature:
@@ -59,8 +61,18 @@ def find(
             hooks = hooks + line if "__builtin___tsan_" in line else ""
 
 
-def _is_constant(line: str, hooks: str, own: Collection[str], shared: Collection[str]) -> bool:
-    """Whether an assignment accesses shared memory without its hook; `hooks` stand before it."""
+def _names(symbols: Collection[str]) -> set[str]:
+    """The names of variables in the text: a mangled symbol has them behind their lengths."""
+    lengths = ((each, match) for each in symbols for match in _LENGTH.finditer(each))
+    behind = (each[match.end(1) : match.end(1) + int(match[1])] for each, match in lengths)
+    return {*symbols, *behind}
+
+
+def _is_constant(line: str, hooks: str, own: Collection[str], named: Collection[str]) -> bool:
+    """Whether an assignment accesses shared memory without its hook; `hooks` stand before it.
+
+    `named` has the names of what is in shared memory.
+    """
     plain = _TYPE.sub("", _PLACE.sub("", _TEXT.sub("0", line)))
     target, equals, value = plain.partition(" =")
     value = value.removeprefix("{v}").strip()
@@ -68,8 +80,8 @@ def _is_constant(line: str, hooks: str, own: Collection[str], shared: Collection
         return False
     for text, hook in ((target, "write"), ("" if value[:1] == "&" else value, "read")):
         for name, number in _ACCESSED.findall(text):
-            is_shared = any(name == each or f"{len(name)}{name}" in each for each in shared)
-            if is_shared and number not in own and not re.search(f"tsan_[a-z]*_?{hook}", hooks):
+            is_own = name not in named or number in own
+            if not is_own and not re.search(f"tsan_[a-z]*_?{hook}", hooks):
                 return True
     return False
 
