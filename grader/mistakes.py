@@ -12,7 +12,7 @@ class Mistake(Exception):
 def content(path: Path, most_bytes: int) -> bytes:
     """A regular file's bytes. Raises Mistake: a pipe or a device may have no end."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
+        with open(path, "rb", opener=_without_waiting) as file:
             mode = os.fstat(file.fileno()).st_mode
             if stat.S_ISREG(mode):
                 data = file.read(most_bytes + 1)
@@ -24,3 +24,8 @@ def content(path: Path, most_bytes: int) -> bytes:
     except OSError as error:
         why = f"can't be read: {error.strerror}"
     raise Mistake(f"{path}: {why}")
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe that nobody writes to is opened at once."""
+    return os.open(path, flags | os.O_NONBLOCK)

@@ -35,8 +35,9 @@ BRIEF = Effort(
     reruns=2,
     enough=2,
 )
-# Also on a GPU, which sees less of each case.
-FOR_THE_RARE = replace(BRIEF, shrink_runs=6, reruns=10, enough=None)
+# A GPU sees less of each case.
+ON_A_GPU = replace(BRIEF, shrink_runs=6, reruns=10, enough=None)
+FOR_THE_RARE = replace(ON_A_GPU, edges=30, drawn=12)
 LIMITS_OF_A_HANG = Limits(seconds=1.0)
 
 needs_emulator = pytest.mark.skipif(
@@ -57,7 +58,7 @@ def observe(submission: corpus.Submission, folder: Path, backend: Backend) -> Va
         Options(
             seed=7,
             device="cpu" if backend == "emulator" else "cuda",
-            effort=FOR_THE_RARE if rare or backend == "gpu" else BRIEF,
+            effort=FOR_THE_RARE if rare else ON_A_GPU if backend == "gpu" else BRIEF,
             check_with_nvcc=False,
             backends=(backend,),
         ),
