@@ -115,8 +115,22 @@ def _long(context: Context) -> Cause | None:
     """A loop that counts up to a bound, so that it ends, in which the time was over."""
     line = context.result.line or 0
     advice = _long_in_python(context, line) if context.is_triton else _long_in_cpp(context, line)
+    if advice and _is_of_host_code(context, line):
+        advice = _ON_THE_HOST
     what = f"The loop at line {line} has too many turns: it was still running when time was up"
     return Cause("endless", what, advice, context.shown(line)) if advice else None
+
+
+def _is_of_host_code(context: Context, line: int) -> bool:
+    """Whether a loop at this line runs in the launcher, by its function's head in C++."""
+    if context.is_triton:
+        return "the launcher took" in context.words
+    text = SourceText(context.source, False)
+    for each in text.functions.values():
+        if text.line_at(each.start) <= line <= text.line_at(each.end):
+            head = text.code[each.start : each.body]
+            return "(" in head and not re.search(r"__(?:global|device)__", head)
+    return False
 
 
 def _long_in_cpp(context: Context, line: int) -> str:
@@ -160,6 +174,10 @@ _EACH_ALL = (
     "take one element without a loop."
 )
 _EACH_ONCE = "Each {0} takes all of them: is it what one {0} has to do, and only once?"
+_ON_THE_HOST = (
+    "It is the launcher's, and runs on the host: launch one grid that has a program or a block for "
+    "each turn."
+)
 _STEP_OF_BLOCKS = (
     "`{0}` goes on by 1, and each turn takes a whole block from `{0}` on: pass the block's length "
     "as `range`'s third argument, the step."

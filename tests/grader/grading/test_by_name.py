@@ -771,11 +771,14 @@ def test_a_block_as_long_as_a_size_is_told_of_the_kernel_s_own_constant() -> Non
     assert "Declare the parameter" in told("", "BLOCK")
 
 
-def long_loop(source: str, language: str) -> str:
+LATE = "the launcher took longer than 10 s of computing (30 s in all); it runs without data."
+
+
+def long_loop(source: str, language: str, words: str = "") -> str:
     """What is said of a run whose time was over in the loop of the line with `# here`."""
     line = source[: source.index("here")].count("\n") + 1
     told = cause_of(
-        CaseResult(None, Verdict(Status.timed_out, "", IN_LOOP), line), source, language
+        CaseResult(None, Verdict(Status.timed_out, words, IN_LOOP), line), source, language
     )
     assert told is not None
     return f"{told.what}. {told.advice}"
@@ -814,6 +817,29 @@ def test_a_loop_over_a_range_is_told_to_be_long_and_not_endless(head: str, words
     assert "doesn't end" in long_loop(
         around.replace("    o", "     o").replace("    tl", "     tl"), "triton"
     )
+
+
+HOST_LOOP = (
+    "{}void f(const float* x, int rows) {{\n  for (int r = 0; r < rows; ++r) // here\n    g(x);\n}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "language", "words", "is_host"),
+    [
+        ("def f(x):\n  for r in range(9):  # here\n    k[1](x[r])\n", "triton", LATE, True),
+        ("def k(x):\n  for r in range(9):  # here\n    tl.store(x, r)\n", "triton", "", False),
+        (HOST_LOOP.format('extern "C" '), "cuda", "", True),
+        (HOST_LOOP.format("__global__ "), "cuda", "", False),
+        (f"struct S {{\n{HOST_LOOP.format('__device__ ')}\n}};", "cuda", "", False),
+    ],
+)
+def test_a_long_loop_of_host_code_is_told_to_become_a_grid(
+    source: str, language: str, words: str, is_host: bool
+) -> None:
+    told = long_loop(source, language, words)
+    assert "has too many turns" in told
+    assert ("launch one grid" in told, "Each " in told) == (is_host, not is_host)
 
 
 def test_a_slice_of_a_pointer_becomes_a_load_that_python_can_read() -> None:
