@@ -28,7 +28,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
-from grader.mistakes import Mistake, content
+from grader import given_files
+from grader.mistakes import Mistake
 from grader.status import Status, worst
 
 SCHEMA = 1
@@ -396,7 +397,7 @@ def _validated(adapter: pydantic.TypeAdapter[_Read], text: str, source: str) -> 
 
 def read(path: Path) -> Evidence:
     """Read an evidence file. Raises Mistake when it is missing or invalid."""
-    data = content(path, MOST_BYTES)
+    data = given_files.content(path, MOST_BYTES)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

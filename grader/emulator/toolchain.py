@@ -72,7 +72,7 @@ STUDENT_FLAGS: tuple[str, ...] = (
     "-fno-crossjumping",  # each access keeps a line of its own
     "-fno-jump-tables",
     "-fno-thread-jumps",  # what follows a branch stays one place for lanes of both sides
-    "-fno-tree-dominator-opts",  # of g++ 11, which threads jumps there whatever the flag above says
+    "-fno-tree-dominator-opts",  # g++ 11 threads jumps there, too, whatever -fno-thread-jumps says
     "-fno-strict-aliasing",  # one shared array is read as several types
     "-fwrapv",  # integers wrap around, as on the GPU
     "-fno-builtin-printf",  # one function to redirect

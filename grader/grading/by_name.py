@@ -597,9 +597,8 @@ def _never_released(context: Context, match: re.Match[str]) -> Cause | None:
 
 
 _ACCESS = re.compile(r"\btl\.(load|store)\(\s*([^,()\n]{1,80}?)\s*[,)]")
-_FILLED = re.compile(
-    r"\b(?:torch\.|new_)zeros|\.zero_\(|\.fill_\(|\btl\.atomic_"
-)  # what is read may be there
+# Where a text has one of these, what a kernel reads may have been filled.
+_FILLED = re.compile(r"\b(?:torch\.|new_)zeros|\.zero_\(|\.fill_\(|\btl\.atomic_")
 
 
 def _read_before_written(context: Context, _: re.Match[str]) -> Cause | None:

@@ -37,7 +37,7 @@ Lost = pebble.ProcessExpired  # a future's exception where its process was kille
 T = TypeVar("T")
 
 MOST_BY_DEFAULT, MOST_BY_DEFAULT_ON_GPU = 4, 16
-SHARE_OF_CORES = 0.7  # with a GPU: a process for each, so that timings aren't slowed
+SHARE_OF_CORES = 0.7  # that have a process where there is a GPU: the others time kernels
 GPU_BYTES_EACH = 3 << 30  # a context, its worker's context, and the tensors of both
 PRELOADED = ["grader.grading.preloaded"]
 # The environment of a pool's processes: one queue to the GPU each, instead of eight, which starts

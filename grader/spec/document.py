@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import pydantic
 import yaml
 
+from grader import given_files
 from grader import mistakes as users
 from grader.spec.blocks import Scalar, Tensor
 from grader.spec.formula import as_written
@@ -97,7 +98,7 @@ def _child(value: Any, step: str | int) -> Any:
 def read_document(path: Path) -> Document:
     """The file as data and lines. Raises SpecError where it isn't a YAML mapping."""
     try:
-        text = users.content(path, MOST_BYTES).decode("utf-8")
+        text = given_files.content(path, MOST_BYTES).decode("utf-8")
     except users.Mistake as mistake:
         raise SpecError([str(mistake)]) from None
     except UnicodeDecodeError:

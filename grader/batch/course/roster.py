@@ -25,8 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from grader import given_files
 from grader.batch.course.records import Student
-from grader.mistakes import Mistake, content
+from grader.mistakes import Mistake
 from grader.report import one_line
 from grader.spec import SpecError
 
@@ -235,7 +236,7 @@ class _Reader:
 def _text(path: Path) -> tuple[str, list[str]]:
     """The file's text, and a note where its encoding had to be guessed."""
     try:
-        data = content(path, MAX_BYTES)
+        data = given_files.content(path, MAX_BYTES)
     except Mistake as mistake:
         raise SpecError([str(mistake)]) from None
     try:

@@ -21,12 +21,12 @@ import pydantic
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grader import __version__
+from grader import __version__, given_files
 from grader.cases import Case
 from grader.cases.compare import Verdict
 from grader.executors.gpu.gpu_runner import GpuRunner
 from grader.executors.runner import CaseResult
-from grader.mistakes import Mistake, content
+from grader.mistakes import Mistake
 from grader.sandbox import Sandbox, untrusted
 from grader.spec import Exercise
 from grader.spec.task import Task
@@ -143,7 +143,7 @@ def write(path: Path, bundle: Bundle) -> None:
 
 def read(path: Path) -> Bundle:
     """The bundle that a file holds. Raises Mistake for whatever else it is."""
-    return from_bytes(content(path, MAX_FILE_BYTES), path)
+    return from_bytes(given_files.content(path, MAX_FILE_BYTES), path)
 
 
 def from_bytes(data: bytes, path: Path | str = "plans") -> Bundle:

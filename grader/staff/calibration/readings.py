@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pydantic
 
+from grader import given_files
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.executors.cuda import joining
-from grader.mistakes import Mistake, content
+from grader.mistakes import Mistake
 from grader.spec import Course, Exercise, Variant
 from grader.spec.exercise import on_one_case, rung_of
 from grader.spec.task import Task
@@ -62,7 +63,7 @@ def to_json(readings: Readings) -> str:
 def read(path: Path) -> Readings:
     """Read what `to_json` wrote. Raises Mistake."""
     try:
-        return _ADAPTER.validate_json(content(path, MOST_BYTES))
+        return _ADAPTER.validate_json(given_files.content(path, MOST_BYTES))
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "top level"

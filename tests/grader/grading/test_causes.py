@@ -136,6 +136,15 @@ def test_a_case_elsewhere_gets_what_all_failing_cases_have_beside_the_spec_s_fir
     assert _as_failing(given, SPACE, [passing]) == given
 
 
+def is_told_as_rounded(space: Space, source: str, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether outputs that look rounded are said to be, with this source."""
+    rounded = Cause("rounded", "All is right but for rounding", "Keep sums in float32.")
+    monkeypatch.setattr(hypotheses, "cause_of", lambda *given: rounded)
+    runner = SimpleNamespace(source=source)
+    failed = Failed(space, runner, [], CaseResult(PLAIN, OUTSIDE))  # type: ignore[arg-type]
+    return Causes()._computed(failed) is rounded
+
+
 @pytest.mark.parametrize(
     ("source", "told"),
     [
@@ -147,13 +156,9 @@ def test_a_case_elsewhere_gets_what_all_failing_cases_have_beside_the_spec_s_fir
 def test_cuda_of_float32_computes_in_less_only_where_it_says_so(
     source: str, told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rounded = Cause("rounded", "All is right but for rounding", "Keep sums in float32.")
-    monkeypatch.setattr(hypotheses, "cause_of", lambda *given: rounded)
     gemm = load_all()["gemm"]
     space = Space(Task(gemm, gemm.variants["cuda_tiled"]), "float32", "ragged", 1)
-    runner = SimpleNamespace(source=source)
-    failed = Failed(space, runner, [], CaseResult(PLAIN, OUTSIDE))  # type: ignore[arg-type]
-    assert (Causes()._computed(failed) is rounded) == told
+    assert is_told_as_rounded(space, source, monkeypatch) == told
 
 
 @pytest.mark.parametrize(
@@ -168,12 +173,8 @@ def test_cuda_of_float32_computes_in_less_only_where_it_says_so(
 def test_triton_of_float32_computes_in_less_only_by_products_or_where_it_says_so(
     step: str, told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rounded = Cause("rounded", "All is right but for rounding", "Keep sums in float32.")
-    monkeypatch.setattr(hypotheses, "cause_of", lambda *given: rounded)
-    runner = SimpleNamespace(source=f"@triton.jit\ndef k(x_ptr):\n    {step}\n")
-    space = replace(SPACE, dtype="float32")
-    failed = Failed(space, runner, [], CaseResult(PLAIN, OUTSIDE))  # type: ignore[arg-type]
-    assert (Causes()._computed(failed) is rounded) == told
+    source = f"@triton.jit\ndef k(x_ptr):\n    {step}\n"
+    assert is_told_as_rounded(replace(SPACE, dtype="float32"), source, monkeypatch) == told
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import pytest
 from grader import evidence
 from grader.batch.course import roster
 from grader.executors.gpu import bundle
-from grader.mistakes import Mistake, content
+from grader.given_files import content
+from grader.mistakes import Mistake
 from grader.spec.document import read_document
 from grader.staff.calibration import readings
 
