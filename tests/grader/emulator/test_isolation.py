@@ -268,6 +268,10 @@ FIVE = (
             "return n ? sum(*(Five*)&five_1.v[n], n / 2) + sum(x, n / 3) : x.v[2]; }",
             "y[0] = sum(Five{}, n)",
         ),
+        (
+            "__device__ float (*noted[2])(Five, const char*); ",
+            'y[0] = noted[n & 1](*(const Five*)y, "# DEBUG")',
+        ),
     ],
 )
 def test_a_structure_that_a_call_takes_from_memory_is_not_measured(
@@ -279,6 +283,42 @@ def test_a_structure_that_a_call_takes_from_memory_is_not_measured(
     assert call(made, "second") == ""
 
 
+# Nor for the store of a call's result.
+MADE = """#include <new>
+struct Five { float v[5]; }; __device__ Five (*makes[2])(int); __device__ Five five_1; """
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "new (y) Five(makes[n & 1](n))",
+        "new (&five_1) Five(makes[n & 1](n))",
+        "struct Two { float x; Five five; }; new (y) Two{2.5f, makes[n & 1](n)}",
+        "__shared__ Five f[2]; new (&f[n & 1]) Five(makes[0](n)); y[0] = f[1].v[n & 1]",
+    ],
+)
+def test_a_structure_that_a_call_returns_into_memory_is_not_measured(
+    make: Make, statement: str
+) -> None:
+    made = make(WITH.format(before=MADE, statement=statement) + WITHOUT)
+    assert call(made, "first").startswith("4: a structure returned into memory")
+    assert call(made, "second") == ""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "if (n < 0) { Five own = makes[n & 1](n); *(Five*)y = own; }",
+        "if (n < 0) { Five own[2]; new (own + 1) Five(makes[0](n)); y[0] = own[n & 1].v[n & 3]; }",
+        "if (n < 0) y[n] = makes[n & 1](n).v[2]",
+    ],
+)
+def test_a_result_may_be_kept_in_a_variable_of_the_functions_own(
+    make: Make, statement: str
+) -> None:
+    assert is_measured(make, MADE, statement)
+
+
 # Nor for the load of a constant variable, which may have been written by a pointer.
 SIX = "union Six { char none; float v[6]; constexpr Six() : none() {} }; typedef const Six Fixed; "
 
@@ -288,6 +328,7 @@ SIX = "union Six { char none; float v[6]; constexpr Six() : none() {} }; typedef
     [
         ("", "__shared__ const Six s; ((float*)&s)[n % 5] = n; y[0] = s.v[n % 3]"),
         ("", "__shared__ Fixed s[2]; ((float*)&s[1])[n % 5] = n; y[0] = s[n % 2].v[n % 3]"),
+        ("", "__shared__ Fixed größe; ((float*)&größe)[n % 5] = n; y[0] = größe.v[n % 3]"),
         ("__shared__ Fixed s;", "((float*)&s)[2] = n; y[0] = *(const float*)((char*)&s + 8)"),
         ("__shared__ Fixed s[3]; struct Two { Six a, b; };", "((Two*)y)[0].b = s[n % 3]"),
     ],
