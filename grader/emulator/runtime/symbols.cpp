@@ -138,9 +138,15 @@ void add_device_variable(const Variable& variable) {
 
 bool device_variables_are_known() { return sections_are_told_apart; }
 
-const char* plain_name(char (&text)[120], const char* symbol) {
+// A symbol as C++ writes it, to be freed; null for one that isn't mangled: `g` would be __float128.
+static char* demangled(const char* symbol) {
     int status = 0;
-    char* readable = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
+    const bool is_mangled = std::strncmp(symbol, "_Z", 2) == 0;
+    return is_mangled ? abi::__cxa_demangle(symbol, nullptr, nullptr, &status) : nullptr;
+}
+
+const char* plain_name(char (&text)[120], const char* symbol) {
+    char* readable = demangled(symbol);
     const char* whole = readable ? readable : symbol;
     const char* last = whole;
     for (const char* p = whole; (p = std::strstr(p, "::")); p += 2) last = p + 2;
@@ -152,8 +158,7 @@ const char* plain_name(char (&text)[120], const char* symbol) {
 }
 
 const char* function_name(char (&text)[120], const char* symbol) {
-    int status = 0;
-    char* readable = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
+    char* readable = demangled(symbol);
     std::string name = readable ? readable : symbol;
     std::free(readable);
     if (name.rfind("void ", 0) == 0) name.erase(0, 5);  // from a template's instance

@@ -139,6 +139,12 @@ __global__ void writes_constant() {
 }
 ENTRY constant_variable() { writes_constant<<<1, 4>>>(); }
 
+__constant__ float g[4];
+__global__ void writes_constant_g() {
+    ((float*)g)[threadIdx.x] = 1;  // -> constant_of_one_letter
+}
+ENTRY constant_of_one_letter() { writes_constant_g<<<1, 4>>>(); }
+
 // ---- The read-only cache ----
 
 __global__ void reads_back(float* out) {

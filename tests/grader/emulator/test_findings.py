@@ -73,6 +73,7 @@ EXPECTED = {
     "misaligned": Expected("misaligned", text="16 bytes at offset 4 of out"),
     "device_variable": Expected("index_out_of_range_write", text="index 100000"),
     "constant_variable": Expected("out_of_bounds_write", text="__constant__"),
+    "constant_of_one_letter": Expected("out_of_bounds_write", text="offset 0 of g, which has 16"),
     "read_only_own": Expected("read_only_read", text="4 bytes at offset 0 of out"),
     "read_only_early": Expected("read_only_read", text="offset 124 of out"),
     "read_only_atomic": Expected("read_only_read", text="16 bytes at offset 0 of a cudaMalloc"),
