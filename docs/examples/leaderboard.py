@@ -27,11 +27,12 @@ def shown(name: str) -> str:
 
 
 def table(rows: Sequence[tuple[str, warpgrade.CheckResult]]) -> str:
-    """A line for each person."""
+    """A line for each person. The name comes last: one with a time in it would look like columns."""
     lines = []
     for place, (name, result) in enumerate(rows, 1):
         time = f"{result.microseconds:.1f} us" if result.microseconds else "not timed"
-        lines.append(f"{place:3} {name:20} {time:>12} {result.score:g} of {result.max_score:g}")
+        score = f"{result.score:g} of {result.max_score:g}"
+        lines.append(f"{place:3} {time:>12} {score:>10}  {name}")
     return "\n".join(lines)
 
 

@@ -28,6 +28,14 @@ def test_a_leaderboard_shows_no_name_that_a_terminal_obeys(tmp_path):
     assert name == "Zoë\ufffd[2J\ufffd[H\ufffd\ufffd  1 eve"
 
 
+def test_a_name_on_a_leaderboard_stands_where_no_number_does(tmp_path):
+    file = tmp_path / "bob           0.1 us 3 of 3.py"
+    file.write_bytes(SILU.read_bytes())
+    line = leaderboard.table(leaderboard.rank("silu/triton", [file]))
+    assert line.endswith(f" of 3  {file.stem}")
+    assert line.split()[1:3] == ["not", "timed"]
+
+
 def test_a_leaderboard_follows_no_link_and_waits_for_no_pipe(tmp_path):
     linked, pipe = tmp_path / "eve.py", tmp_path / "mallory.py"
     linked.symlink_to(SILU)
