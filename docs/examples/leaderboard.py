@@ -27,7 +27,7 @@ def shown(name: str) -> str:
 
 
 def table(rows: Sequence[tuple[str, warpgrade.CheckResult]]) -> str:
-    """A line for each person. The name comes last: one with a time in it would look like columns."""
+    """A line for each person, the name last: one with a time in it would look like columns."""
     lines = []
     for place, (name, result) in enumerate(rows, 1):
         time = f"{result.microseconds:.1f} us" if result.microseconds else "not timed"
