@@ -284,15 +284,10 @@ def message_of(
 
 def marks_of(finding: Finding, line: int, other_line: int) -> tuple[tuple[int, str], ...]:
     """The lines that a race is about, and who does what there; the one line of anything else."""
-    who, other = (
-        _who(finding.thread, finding.block),
-        _who(finding.other_thread, finding.other_block),
-    )
-    later, earlier = race_verbs(finding.text)
-    if finding.kind != "race" or not line or not later:
+    touches = touches_of(finding, line, other_line)
+    if not line or len(touches) == 1:
         return ((line, ""),) if line else ()
-    marks = ((other_line, f"{other} {earlier}"), (line, f"{who} {later}"))
-    return tuple(mark for mark in marks if mark[0])
+    return tuple((at, f"{who} {does}") for who, does, at in reversed(touches) if at)
 
 
 _PLACE = re.compile(

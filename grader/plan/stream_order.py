@@ -64,21 +64,20 @@ def reorder(steps: Sequence[Step], memory_waits: bool = True) -> tuple[Step, ...
     return (*done, *_last_first(stretch))
 
 
-def left_running(steps: Sequence[Step], memory_waits: bool = True) -> Launch | Copy | Fill | None:
+def left_running(steps: Sequence[Step], memory_waits: bool) -> Launch | Copy | Fill | None:
     """The first step of a call that may go on behind its end: nobody waits for its stream.
 
     The caller's own work goes to the default stream, which waits for what that or the host has
-    waited for. A kernel that is handed no memory doesn't count.
+    waited for. A kernel that is handed no memory doesn't count. `memory_waits` is as in `reorder`.
     """
     if not memory_waits:
-        steps = _without_waits_for_memory(steps)
+        steps = [each for each in steps if not isinstance(each, Alloc | Free)]
     before = _before(steps)
     awaited: set[int] = set()
     everything = False  # behind this step, something waits for all streams
     for number in range(len(steps) - 1, -1, -1):
         step = steps[number]
-        is_memory = isinstance(step, Alloc | Free)
-        everything |= _waits_for_all(step) and (memory_waits or not is_memory)
+        everything |= _waits_for_all(step)
         is_awaited = _stream_of(step) == 0 or isinstance(step, Synchronise) or number in awaited
         if everything or is_awaited:
             awaited |= {number, *before[number]}

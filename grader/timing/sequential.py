@@ -81,20 +81,13 @@ class IdleBaseline:
         return (1 + MOST_SLOWED) * self.seconds + 2 * self.spread
 
 
-@dataclass(frozen=True)
-class Void:
-    """A time that doesn't count, and why: a short phrase, equal for equal reasons."""
-
-    reason: str
-
-
 class Contender(Protocol):
     """The candidate, or a baseline that it is timed against."""
 
     @property
     def name(self) -> str: ...
 
-    def seconds(self) -> float | Void:
+    def seconds(self) -> float:
         """Seconds per call, from one replay."""
 
 
@@ -219,25 +212,23 @@ class _SequentialTest:
         times: dict[str, float] = {}
         for contender in self._order():
             seconds = contender.seconds()
-            if not isinstance(seconds, Void):
-                seconds = self._checked(contender.name, seconds)
-            if isinstance(seconds, Void):
-                self.voids[seconds.reason] += 1
+            if reason := self._why_void(contender.name, seconds):
+                self.voids[reason] += 1
                 return
             times[contender.name] = seconds
         for name, took in times.items():
             self.times[name].append(took)
 
-    def _checked(self, name: str, seconds: float) -> float | Void:
-        """The time, or why it is void."""
+    def _why_void(self, name: str, seconds: float) -> str:
+        """Why a time doesn't count: a short phrase, equal for equal reasons; else ""."""
         if not (math.isfinite(seconds) and seconds > 0):
-            return Void("a time that is not above 0")
+            return "a time that is not above 0"
         if name in self.idle:
             self.times_of_all[name].append(seconds)
             if seconds > self.idle[name].limit:
                 self.disturbed_rounds += 1
-                return Void(f"{name} ran slower beside the kernel than before it")
-        return seconds
+                return f"{name} ran slower beside the kernel than before it"
+        return ""
 
     def _order(self) -> list[Contender]:
         """Contenders with the candidate in the middle; each baseline gets the place next to it."""

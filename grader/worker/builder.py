@@ -49,8 +49,8 @@ class Wanted:
     # "emulator" or "gpu"; "device code", of which nothing is run; "nvcc": whether it takes the file
     backend: str
     entries: tuple[dict[str, Any], ...]  # {"name": ..., "arguments": ["pointer:float32", ...]}
-    cache: str | None = None  # of built parts; None: this user's cache folder
-    toolchain: tuple[str, str, str] | None = None  # prepared one: compiler, version, folder
+    # emulator and gpu: the prepared one's compiler, version and folder
+    toolchain: tuple[str, str, str] = ("", "", "")
     architecture: str = nvcc.DEFAULT_ARCHITECTURE  # gpu and device code
     guarded: bool = True  # emulator only: False in tests of other layers of defence
     gpu_planner: str | None = None  # gpu only: the folder of our part of it
@@ -154,11 +154,9 @@ def _build_for_emulator(source: Path, wanted: Wanted, folder: Path) -> Made:
 
 
 def _toolchain(wanted: Wanted) -> Any:
-    """The toolchain that the grader has prepared, or a new one."""
+    """The toolchain that the grader has prepared."""
     from warpgrade_emulator import toolchain
 
-    if wanted.toolchain is None:
-        return toolchain.prepare(Path(wanted.cache) if wanted.cache else None)
     compiler, version, folder = wanted.toolchain
     return toolchain.Toolchain(compiler, version, Path(folder))
 

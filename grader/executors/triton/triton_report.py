@@ -337,12 +337,7 @@ def marks_of(finding: Finding) -> tuple[tuple[int, str], ...]:
     """The lines that a race is about, and who does what there; the one line of anything else."""
     if finding.kind != "data_race":
         return ((finding.line, ""),) if finding.line else ()
-    does, other = (_DOES[each or "store"] for each in (finding.access, finding.other_access))
-    marks = (
-        (finding.line, f"program {finding.program} {does}"),
-        (finding.other_line, f"program {finding.other_program} {other}"),
-    )
-    return tuple(mark for mark in marks if mark[0])
+    return tuple((each.line, f"{each.who} {each.does}") for each in _touches(finding) if each.line)
 
 
 def picture_of(finding: Finding, names: Sequence[tuple[str, int]]) -> Picture | None:
@@ -350,15 +345,19 @@ def picture_of(finding: Finding, names: Sequence[tuple[str, int]]) -> Picture | 
     argument = finding.argument
     if argument is None or argument >= len(names) or finding.kind in _ABOUT_NO_MEMORY:
         return None
-    does = "writes" if finding.kind in ("out_of_bounds_write", "modified_input") else "reads"
-    if finding.kind == "data_race":
-        does = _DOES[finding.access or "store"]
-    touches = [Touch(f"program {finding.program}", does, finding.line)]
-    if finding.other_program is not None:
-        other = _DOES[finding.other_access or "store"]
-        touches.append(Touch(f"program {finding.other_program}", other, finding.other_line))
     tensor, size = names[argument]
-    return Picture(tensor, touches=tuple(touches), offset=finding.offset, size=size)
+    return Picture(tensor, touches=_touches(finding), offset=finding.offset, size=size)
+
+
+def _touches(finding: Finding) -> tuple[Touch, ...]:
+    """A finding's accesses to memory: the one, or both of a race."""
+    who = f"program {finding.program}"
+    if finding.kind != "data_race":
+        writes = finding.kind in ("out_of_bounds_write", "modified_input")
+        return (Touch(who, "writes" if writes else "reads", finding.line),)
+    does, other = (_DOES[each or "store"] for each in (finding.access, finding.other_access))
+    by_other = Touch(f"program {finding.other_program}", other, finding.other_line)
+    return Touch(who, does, finding.line), by_other
 
 
 class _Words(NamedTuple):

@@ -152,19 +152,18 @@ class PlannedTritonRunner(PlannedRunner):
         with_every = case.dtype not in self._ways.tuned
 
         def run() -> CaseResult:
-            self.tuning.chosen = None
-            return self._ways.result_of(case, self._executor.run(case), with_every)
+            return self._ways.result_of(case, self._anew(case), with_every)
 
         return self.tuning.named(self.tuning.settled(run))
 
     def once(self, case: Case) -> CaseResult:
         """Run one case by one plan, in one way. Raises as Runner.run does."""
+        return self.tuning.settled(lambda: self._anew(case))
 
-        def run() -> CaseResult:
-            self.tuning.chosen = None
-            return self._executor.run(case)
-
-        return self.tuning.settled(run)
+    def _anew(self, case: Case, manner: Manner | None = None) -> CaseResult:
+        """The result of a run that keeps no configuration of the run before it."""
+        self.tuning.chosen = None
+        return self._executor.run(case, manner)
 
     def altered(
         self, copies: Sequence[str], entries: Sequence[str]
@@ -211,12 +210,9 @@ class PlannedTritonRunner(PlannedRunner):
 
     def trace(self, case: Case) -> Traced:
         """Run a case with every access recorded. Raises what `run` raises."""
-
-        def run() -> CaseResult:
-            self.tuning.chosen = None
-            return self._executor.run(case, Manner(counts=True, records=True))
-
-        return Traced(self.tuning.settled(run), self._executor.recorded)
+        manner = Manner(counts=True, records=True)
+        result = self.tuning.settled(lambda: self._anew(case, manner))
+        return Traced(result, self._executor.recorded)
 
     def is_right_without(self, case: Case, places: Collection[int]) -> bool:
         """Whether the last run's plan, without some of its launches, gives the right result."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from .errors import NotModelled
 from .floats import COMPUTED, computed, is_float, round_to
-from .ir import Op
+from .ir import Op, first_word
 from .poison import exchanged, spread
 from .registry import Run, operation
 from .state import Frame, State
@@ -250,7 +250,7 @@ def _either_nan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @operation("arith.cmpi")
 def _compare_integers(op: Op) -> Run:
-    how = op.text.split(",", 1)[0].strip()
+    how = first_word(op)
     if how in ("eq", "ne"):
         return elementwise(op, _ORDERED[how])
     function = _ORDERED[how[1:]]
@@ -264,7 +264,7 @@ def _compare_integers(op: Op) -> Run:
 
 @operation("arith.cmpf")
 def _compare_floats(op: Op) -> Run:
-    how = op.text.split(",", 1)[0].strip()
+    how = first_word(op)
     if how == "ord":
         return elementwise(op, lambda a, b: ~_either_nan(a, b))
     if how == "uno":

@@ -13,7 +13,7 @@ import numpy as np
 
 from .errors import NotModelled
 from .floats import computed, from_bits, is_float, round_to, stored, to_bits, width_of
-from .ir import Op, Type
+from .ir import Op, Type, first_word
 from .places import Elements, Places
 from .poison import Poison, check, check_address, report
 from .registry import Run, control_flow
@@ -125,16 +125,19 @@ class _Atomic:
             report(state, poison, self.op, mask, addresses, width_of(self.kind))
 
 
-@control_flow("tt.atomic_rmw")
-def _read_modify_write(op: Op) -> Run:
-    how = str(op.attributes.get("rmw"))
+Update = Callable[[Places, np.ndarray, tuple[int, ...]], np.ndarray]
+
+
+def updating(op: Op, kind: str) -> Update:
+    """What updates places by the elements of a value, broadcast to a shape; gives the old ones.
+
+    The old ones may be none where nothing uses a result. Raises NotModelled.
+    """
+    how = first_word(op)
     if how not in _CHANGES:
         raise NotModelled(f"atomic {how}")
-    atomic = _Atomic(op)
-    kind = atomic.kind
     unsigned = how in ("umax", "umin")
     change = _CHANGES[how]
-    slots = op.operands
 
     def update(place: Places, value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         index = _updates(place.index, shape, place.chosen)
@@ -156,6 +159,15 @@ def _read_modify_write(op: Op) -> Run:
             return to_bits(round_to(change(from_bits(old, kind), value[updates]), kind), kind)
 
         return _in_turns(memory, index, narrow)
+
+    return update
+
+
+@control_flow("tt.atomic_rmw")
+def _read_modify_write(op: Op) -> Run:
+    atomic = _Atomic(op)
+    kind, slots = atomic.kind, op.operands
+    update = updating(op, kind)
 
     def run(state: State, frame: Frame) -> Generator[None, None, None]:
         values = frame.values

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .errors import NotModelled
-from .floats import from_bits, is_float, round_to, stored, to_bits, width_of
+from .atomics import updating
+from .floats import is_float, to_bits, width_of
 from .ir import Op
 from .places import Elements
 from .poison import Poison, check
@@ -17,14 +17,6 @@ from .state import Frame, State
 from .structure import full
 
 UNIT = 16  # bytes: the start and the rows of a descriptor's tensor are at multiples of it
-_REDUCE = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
 
 
 @operation("tt.make_tensor_descriptor")
@@ -158,16 +150,8 @@ def _scatter(op: Op) -> Run:
 @operation("tt.descriptor_reduce")
 def _reduce(op: Op) -> Run:
     """Atomic updates of each element inside the tensor, one program after another."""
-    how = op.text.split(",", 1)[0].strip()
-    if how not in _REDUCE:
-        raise NotModelled(f"descriptor reduction {how}")
-    described, combine = op.operand_types[0], _REDUCE[how]
-    kind = described.pointee
-
-    def update(memory: np.ndarray, index: np.ndarray, value: np.ndarray) -> None:
-        """Elements of one program, all different."""
-        old = from_bits(memory[index], kind)
-        memory[index] = to_bits(round_to(combine(old, value), kind), kind)
+    block = op.operand_types[0]
+    update = updating(op, block.pointee)
 
     def run(state: State, frame: Frame) -> None:
         _check(state, frame, op.operands[:-1], op)
@@ -175,17 +159,10 @@ def _reduce(op: Op) -> Run:
         elements = _elements(state, op, tensor, indices)
         shape, parts = elements.shape, elements.places("atomic")
         elements.tell("atomic", parts)
-        value, poison = _given(frame, op, op.operands[-1], described.shape)
+        value, poison = _given(frame, op, op.operands[-1], block.shape)
         elements.undefined(poison)
-        value = np.broadcast_to(value, shape)
         state.execution.changes += 1
         for each in parts:
-            memory = each.buffer.view(stored(kind))
-            index = np.broadcast_to(each.index, shape)
-            chosen = None if each.chosen is None else np.broadcast_to(each.chosen, shape)
-            for row in range(state.programs):
-                here = index[row].reshape(-1) if chosen is None else index[row][chosen[row]]
-                given = value[row].reshape(-1) if chosen is None else value[row][chosen[row]]
-                update(memory, here, given)
+            update(each, value, shape)
 
     return run

@@ -7,7 +7,7 @@ import ctypes
 import functools
 import math
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,7 +87,6 @@ def execute(
     observers: Sequence[Observer] = (),
     *,
     limits: Limits | None = None,
-    printed: Callable[[str], None] | None = None,
     order: Order | None = None,
     programs: np.ndarray | None = None,
 ) -> Result:
@@ -101,7 +100,7 @@ def execute(
     count = math.prod(grid)
     if min(grid) < 0 or (programs is None and count > limits.programs):
         raise LimitExceeded("programs in a grid", limits.programs)
-    execution = Execution(launch.module, grid, memory, observers, limits, printed)
+    execution = Execution(launch.module, grid, memory, observers, limits)
     facts = facts_of(launch.module)
     _keep_freed_memory()
     execution.interleaved = facts.waits

@@ -95,6 +95,11 @@ class Module:
     facts: Any = None  # cached by the executor
 
 
+def first_word(op: Op) -> str:
+    """The word before the first comma: `fadd` of `tt.atomic_rmw fadd, acq_rel, gpu, %0, ...`."""
+    return op.text.partition(",")[0].strip()
+
+
 def walk(blocks: list[Block]) -> list[Op]:
     """All operations of blocks and of the regions in them."""
     ops: list[Op] = []

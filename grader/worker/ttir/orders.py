@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .ir import first_word
 from .observer import Observer
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Atomics(Observer):
             return
         self._first = int(programs[0]) if self._first < 0 else self._first
         self._several = self._several or bool((programs != self._first).any())
-        how = str(access.op.attributes.get("rmw") or access.op.text.partition(",")[0].strip())
+        how = first_word(access.op)
         if how in _COMMUTING and not access.op.used:
             self._commuting.setdefault(how, access.op.line[1])
         elif not self._line:

@@ -173,11 +173,13 @@ class Elements:
         for observer in state.execution.observers:
             observer.access(access)
 
-    def read(self, padding: float) -> np.ndarray:
-        """Their values; those that aren't accessed are padding."""
+    def read(self, otherwise: float | np.ndarray = 0, way: str = "load") -> np.ndarray:
+        """Their values; of those that aren't accessed, a number or the value `otherwise`."""
         parts = self.places("load")
-        self.tell("load", parts)
-        value: np.ndarray = np.full((1,) * (len(self.block) + 1), padding, computed(self.kind))
+        self.tell(way, parts)
+        value = otherwise
+        if not isinstance(value, np.ndarray):
+            value = np.full((1,) * (len(self.block) + 1), value, computed(self.kind))
         for each in parts:
             each.buffer.was_read = True
             here = from_bits(each.reading(stored(self.kind)), self.kind)

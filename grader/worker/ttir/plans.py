@@ -230,8 +230,7 @@ class _Run:
             int(number): warp_requests.of_json(each) for number, each in document["layouts"].items()
         }
         self._placed = placed
-        self._printed: list[str] = []
-        self._room = MAX_PRINTED
+        self._printed = ""
         self._copied = 0
         self._do: dict[str, Callable[[Mapping[str, Any]], None]] = {
             "alloc": lambda step: placed[step["buffer"]].allocate(),
@@ -303,7 +302,7 @@ class _Run:
         if findings:
             report["findings"] = findings
         if self._printed:
-            report["printed"] = "".join(self._printed)
+            report["printed"] = self._printed
         if self._atomics is not None and (atomics := self._atomics.report()):
             report["atomics"] = atomics
         own = [each for each in self._placed if each.writable]
@@ -403,10 +402,10 @@ class _Run:
             Memory(live),
             self._observers,
             limits=SAMPLED_LIMITS if self._is_sampled else limits,
-            printed=self._print,
             order=order,
             programs=sampled(math.prod(launch.grid)) if self._is_sampled else None,
         )
+        self._printed = (self._printed + result.printed)[:MAX_PRINTED]
         if self._atomics is not None:
             self._atomics.launched(number, math.prod(launch.grid), result)
         for finding in result.findings:
@@ -428,11 +427,6 @@ class _Run:
                 described["padding"] == "nan",
             )
         return _number(bytes.fromhex(given["scalar"]), given["type"])
-
-    def _print(self, text: str) -> None:
-        if self._room > 0:
-            self._printed.append(text[: self._room])
-            self._room -= len(text)
 
     def _add(self, finding: Finding) -> None:
         """Add one of the executor's findings, unless an observer has it already."""

@@ -164,7 +164,7 @@ def report(
     mask: np.ndarray | None = None,
     addresses: np.ndarray | None = None,
     width: int = 0,
-) -> bool:
+) -> None:
     """Add a finding for the undefined elements under `mask` in active programs, if there are any.
 
     `op` uses them; for stores `addresses` are their targets.
@@ -176,7 +176,7 @@ def report(
         if each is not None:
             where = where & each
     if not where.any():
-        return False
+        return
     if addresses is not None:
         shape = np.broadcast_shapes(where.shape, addresses.shape)
         where, addresses = np.broadcast_to(where, shape), np.broadcast_to(addresses, shape)
@@ -192,4 +192,3 @@ def report(
         width=width,
         other=op,
     )
-    return True

@@ -1,4 +1,4 @@
-"""Atomic loads and stores, and waiting for a value (tl.atomic_poll), as of Triton 3.9."""
+"""Atomic stores, and waiting for a value (tl.atomic_poll), as of Triton 3.9."""
 
 from __future__ import annotations
 
@@ -8,39 +8,22 @@ from .control import Steps
 from .errors import MalformedIR
 from .floats import from_bits, stored
 from .ir import Op
-from .loading import load
-from .places import Elements, store
-from .poison import check, check_address
-from .registry import Run, control_flow, operation
+from .loading import store_of
+from .places import Elements
+from .poison import check
+from .registry import Run, control_flow
 from .state import Frame, State
 
 TURNS_OF_A_TIMEOUT = 100  # in which all waiting programs go on, instead of time
 
 
-@operation("tt.atomic_load")
-def _load(op: Op) -> Run:
-    pointer, *rest = op.operands
-    out = op.results[0]
-
-    def run(state: State, frame: Frame) -> None:
-        if frame.poison:
-            check_address(state, frame, op, rest[0] if rest else None)
-        mask = frame.values[rest[0]] if rest else None
-        frame.put([out], [load(state, op, frame.values[pointer], mask, None, way="atomic")])
-
-    return run
-
-
 @control_flow("tt.atomic_store")
 def _store(op: Op) -> Run:
-    pointer, source, *rest = op.operands
+    """A store, behind which waiting programs go on."""
+    run_store = store_of(op)
 
     def run(state: State, frame: Frame) -> Steps:
-        if frame.poison:
-            check_address(state, frame, op, rest[0] if rest else None)
-        addresses, value = frame.values[pointer], frame.values[source]
-        mask = frame.values[rest[0]] if rest else None
-        store(state, op, addresses, value, mask, frame.poison.get(source), way="atomic")
+        run_store(state, frame)
         if state.execution.interleaved:
             yield
 

@@ -52,15 +52,6 @@ def split_arrow(text: str) -> tuple[str, str, str]:
     return text, "", ""
 
 
-def atomic_attributes(op: Op) -> None:
-    """`fadd, acq_rel, gpu, %0, ...`: the operation, its order and its scope."""
-    words = [word.strip() for word in op.text.split("%", 1)[0].split(",") if word.strip()]
-    if op.name == "tt.atomic_rmw":
-        op.attributes["rmw"] = words.pop(0)
-    if len(words) == 2:
-        op.attributes["sem"], op.attributes["scope"] = words
-
-
 def attributes(body: str) -> dict[str, Any]:
     """The attributes in an operation's text, with strings, numbers and arrays of them converted."""
     attributes: dict[str, Any] = {}

@@ -7,7 +7,7 @@ equal may have length 1 instead. A scalar has the shape (programs,) or (1,). Whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,7 +77,6 @@ class Execution:
     memory: Memory
     observers: Sequence[Observer]
     limits: Limits
-    print: Callable[[str], None] | None = None
     result: Result = field(default_factory=Result)
     changes: int = 0  # of memory, and of what waiting loops carry
     interleaved: bool = False  # one program at a time, which may wait for others
@@ -101,8 +100,6 @@ class Execution:
         if room <= 0:
             return False
         self.result.printed += text[:room]
-        if self.print is not None:
-            self.print(text[:room])
         return len(text) < room
 
     def find(

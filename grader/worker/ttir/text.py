@@ -14,7 +14,7 @@ from .errors import NESTED, LimitExceeded, MalformedIR, NotModelled
 from .ir import UNKNOWN, Block, Function, Module, Op, Type, walk
 from .locations import Locations
 from .names import Names
-from .scanning import STRING, atomic_attributes, attributes, enclosed, split_arrow, split_types
+from .scanning import STRING, attributes, enclosed, split_arrow, split_types
 from .types import OPERAND_TYPES, TypeReader, result_types, split_list
 
 MAX_TEXT = 16_000_000
@@ -178,8 +178,6 @@ class _Reader:
         if name in ("cf.br", "cf.cond_br"):
             return self._branch(op, rest)
         op.attributes = attributes(body)
-        if name.startswith("tt.atomic_"):
-            atomic_attributes(op)
         op.operands = self.names.use_all(STRING.sub('""', body))
         left, _, right = split_arrow(types)
         op.operand_types = self._operand_types(op, left)

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -221,17 +221,19 @@ print([name for name in sys.modules if name.split(".")[0] in ("grader", "torch",
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A cache of these tests' own, with the emulator's part, which takes long to make, in it."""
+def ready(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
+    """The emulator's part, which takes long to make, in a cache of these tests' own."""
     folder = tmp_path_factory.mktemp("cache")
-    made = toolchain.prepare().folder
-    shutil.copytree(made, folder / made.name)
-    yield str(folder)
+    made = toolchain.prepare()
+    copy = shutil.copytree(made.folder, folder / made.folder.name)
+    return made.compiler, made.version, str(copy)
 
 
 @needs_gcc
-def test_emulated_program_computes_in_the_arena(source: Path, tmp_path: Path, cache: str) -> None:
-    with Server(source, ["twice", "thrice"], cache=cache) as server:
+def test_emulated_program_computes_in_the_arena(
+    source: Path, tmp_path: Path, ready: tuple[str, str, str]
+) -> None:
+    with Server(source, ["twice", "thrice"], toolchain=ready) as server:
         told = server.build()
         assert told["ok"], told
         assert told["entries"] == ["twice"]
@@ -256,13 +258,13 @@ def test_emulated_program_computes_in_the_arena(source: Path, tmp_path: Path, ca
 
 
 @pytest.fixture(scope="module")
-def for_gpu(cache: str) -> dict[str, Any]:
+def for_gpu(ready: tuple[str, str, str]) -> dict[str, Any]:
     """What is wanted of a build for a GPU, our part of the planner made."""
-    ready = toolchain.prepare(Path(cache))
+    compiler, version, made = ready
     nvcc = shutil.which("nvcc")
     assert nvcc is not None
-    folder = nvcc_runtime.prepare(ready, nvcc).folder
-    return {"backend": "gpu", "cache": cache, "gpu_planner": str(folder)}
+    folder = nvcc_runtime.prepare(toolchain.Toolchain(compiler, version, Path(made)), nvcc).folder
+    return {"backend": "gpu", "toolchain": ready, "gpu_planner": str(folder)}
 
 
 WRONG = "\n\nint x = missing;\n" + TWICE
@@ -270,10 +272,10 @@ WRONG = "\n\nint x = missing;\n" + TWICE
 
 @needs_gcc
 def test_errors_of_gcc_have_the_students_file_and_line(
-    source: Path, tmp_path: Path, cache: str
+    source: Path, tmp_path: Path, ready: tuple[str, str, str]
 ) -> None:
     source.write_text(WRONG)
-    with Server(source, ["twice"], cache=cache) as server:
+    with Server(source, ["twice"], toolchain=ready) as server:
         told = server.build()
     assert not told["ok"]
     assert (told["problems"][0]["kind"], told["problems"][0]["line"]) == ("compile", 3)
@@ -282,8 +284,8 @@ def test_errors_of_gcc_have_the_students_file_and_line(
 
 @needs_gcc
 @needs_nvcc
-def test_nvcc_is_asked_for_its_errors_alone(source: Path, cache: str) -> None:
-    with Server(source, ["twice"], cache=cache, backend="nvcc") as server:
+def test_nvcc_is_asked_for_its_errors_alone(source: Path) -> None:
+    with Server(source, ["twice"], backend="nvcc") as server:
         told = server.build()
         assert (told["ok"], told["executable_bytes"], told["problems"]) == (True, 0, [])
         source.write_text(TWICE + "__global__ int number() { return 1; }\n")

@@ -24,8 +24,7 @@ def _print(x, n, B: tl.constexpr):
 
 
 def test_prints_look_like_those_of_a_gpu():
-    told = []
-    with launching(printed=told.append) as launches:
+    with launching() as launches:
         _print[(3,)](torch.tensor([1.5, -2.0]), 7, B=2)
     assert launches.results[0].printed.splitlines() == [
         "pid (1, 0, 0) idx (0) v: (operand 0) 1.500000",
@@ -35,7 +34,6 @@ def test_prints_look_like_those_of_a_gpu():
         "pid (1, 0, 0) idx (1) hex: 0x00000000",
         "pid (1, 0, 0) here",
     ]
-    assert "".join(told) == launches.results[0].printed
 
 
 @triton.jit
