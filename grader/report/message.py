@@ -207,8 +207,8 @@ def merge_failures(parts: Iterable[PartEvidence]) -> list[MergedFailure]:
     Two are alike with the same cause; or with the same status, line, pattern (however many cases it
     was tried on) and hint, and a `what` that differs in numbers and dtypes only. At one line the
     pattern doesn't matter. Wrong elements without a cause count to the only cause there is, unless
-    it names dtypes that aren't theirs; those with neither a pattern nor a hint count to another
-    failure of their status and line.
+    it names dtypes that aren't theirs, or keeps only others from compiling; those with neither a
+    pattern nor a hint count to another failure of their status and line.
     """
     parts = list(parts)
     return _merged([part for part in parts if part.status.is_failure], parts)
@@ -364,6 +364,9 @@ def _teller(kind: Kind, groups: Mapping[Kind, Sequence[tuple[PartEvidence, Failu
     if len(causes) == 1 and not kind.where:
         named = set(_DTYPE.findall(causes[0].cause))
         own, others = ({part.dtype for part, _ in groups[each]} for each in (causes[0], kind))
+        # Elements are wrong only where a kernel compiles.
+        if all(failure.status is Status.compile_error for _, failure in groups[causes[0]]):
+            named |= own
         return kind if own <= named and not others <= named else causes[0]
     _, separates, _ = kind.worth
     if separates:

@@ -313,6 +313,10 @@ _OF_OWN_WARPS = (
     "The warps of a program run at their own pace, and each has other elements of a block. Put "
     "tl.debug_barrier() between the two accesses, or keep the values in a variable."
 )
+_IN_A_GAP = (
+    "Rows can lie further apart than they are long. Does a row start at its index times the stride "
+    "of the tensor, also in the `strides` of a descriptor? Does the mask end a row at its size?"
+)
 
 
 def message_of(
@@ -326,6 +330,8 @@ def message_of(
     """
     words = _Words(finding, names, file, source)
     hint = _SAYS["misaligned" if words.crosses_the_end() else finding.kind][1]
+    if words.is_in_a_gap():
+        hint = _IN_A_GAP
     if finding.program == finding.other_program:
         hint = _OF_OWN_WARPS
     elif "cta_atomic" in (finding.access, finding.other_access):
@@ -448,7 +454,7 @@ class _Words(NamedTuple):
             return f"{size}, {-offset:,} bytes before {name}"
         is_refused_inside = offset + finding.bytes <= length and self._is_outside()
         if finding.argument is not None:
-            gap = ", in the gap between two rows" * is_refused_inside
+            gap = ", in the gap between two rows" * self.is_in_a_gap()
             return f"{size} at offset {offset:,} of {name}, which has {length:,} bytes{gap}"
         if offset >= length:
             gap = f", {offset - length:,} bytes" if offset > length else " right"
@@ -462,6 +468,12 @@ class _Words(NamedTuple):
         _, length = self._nearest() or ("", 0)
         offset = self.finding.offset
         return self._is_outside() and 0 <= offset < length < offset + self.finding.bytes
+
+    def is_in_a_gap(self) -> bool:
+        """Whether an access lies between two rows of an argument."""
+        finding, (_, length) = self.finding, self._nearest() or ("", 0)
+        is_inside = 0 <= finding.offset <= length - finding.bytes
+        return finding.argument is not None and is_inside and self._is_outside()
 
     def _is_outside(self) -> bool:
         return self.finding.kind.startswith("out_of_bounds")

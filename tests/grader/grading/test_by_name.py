@@ -353,6 +353,8 @@ NAMED = [
      "triton", "`tl.store` takes a pointer, and `y` holds values"),
     ("compile_error", "Value argument cannot be block type if pointer argument is not a block",
      "tl.store(p, y)", "triton", "one address for all of them"),
+    ("compile_error", "cannot add pointers together", "x = tl.load(x_ptr + p)", "triton",
+     "has its tensor's pointer already"),
     ("compile_error", "invalid operands of type pointer<fp32> and triton.language.float32",
      "x = tl.load(p + o / 2)", "triton", "and this one is float32"),
     ("compile_error", "invalid operands of type pointer<fp32> and <['16'], fp16>",

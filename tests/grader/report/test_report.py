@@ -428,6 +428,17 @@ def test_a_cause_explains_other_dtypes_but_where_it_names_its_own(cause, count):
     assert merged[0].places == (("ragged", "float32"), ("ragged", "float16"))[: 3 - count]
 
 
+@pytest.mark.parametrize(("dtype", "count"), [("float32", 2), ("float16", 1)])
+def test_why_a_kernel_does_not_compile_explains_no_elements_of_another_dtype(dtype, count):
+    cause = "The operands of `tl.dot` need one dtype"
+    parts = [
+        make_part("float16", "ragged", status=Status.compile_error, cause=cause),
+        make_part(dtype, "aligned", status=Status.not_written),
+    ]
+    merged = merge_failures(parts)
+    assert [each.failure.cause for each in merged] == [cause, ""][:count]
+
+
 def test_what_different_exceptions_say_is_told_for_each():
     parts = [
         make_part(dtype, "ragged", status=Status.crashed, what=what, pattern="", hint="")

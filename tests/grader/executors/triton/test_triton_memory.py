@@ -241,6 +241,13 @@ def test_an_access_across_the_end_of_memory_is_one_of_another_type(offset, word)
     assert word in hint
 
 
+@pytest.mark.parametrize(("offset", "word"), [(64, "stride"), (SIZE, "bound every index")])
+def test_what_is_asked_about_an_access_between_two_rows_is_where_rows_start(offset, word):
+    report = parse(told(findings=[{**FINDING, "offset": offset}]))
+    _, hint = message_of(report.findings[0], [("x", SIZE), ("out", SIZE)], "silu.py", [])
+    assert word in hint
+
+
 def test_an_assertion_that_fails_is_about_no_memory():
     changes = {"kind": "device_assert", "offset": -(1 << 40), "bytes": 1}
     finding = parse(told(findings=[{**FINDING, **changes}])).findings[0]
