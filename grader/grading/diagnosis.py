@@ -7,7 +7,7 @@ is then tested on more cases, on both sides and next to the boundary. A contradi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter, gt, lt
@@ -103,7 +103,12 @@ def hint(verdict: Verdict, separation: Separation | None) -> str:
     if verdict.pattern == RAISED or verdict.status is Status.compile_error:
         return ""  # the other hints are about kernels that run, and none has
     condition = separation.condition if separation else None
-    return next(filter(None, (rule(verdict, condition) for rule in _HINTS)), "")
+    return (
+        _hint_from_status(verdict, condition)
+        or _hint_from_lost_digits(verdict, condition)
+        or _hint_from_condition(verdict, condition)
+        or (_HINT_NOT_FINITE if verdict.status is Status.not_finite else "")
+    )
 
 
 # --- conditions --------------------------------------------------------------------------------
@@ -362,23 +367,11 @@ def _hint_from_condition(verdict: Verdict, condition: Condition | None) -> str:
     return ""
 
 
-def _hint_from_values(verdict: Verdict, condition: Condition | None) -> str:
-    if verdict.status is Status.not_finite:
-        return (
-            "Where does that come from: a division by 0, inf - inf, a number beyond the dtype's "
-            "range, or what the output held before, which is full of NaNs: 0 * NaN is NaN?"
-        )
-    return ""
-
-
 _MAYBE_LEFT_OUT = (Status.not_written, Status.not_finite)  # memory of torch.empty holds nan
-_HINTS: Sequence[Callable[[Verdict, Condition | None], str]] = (
-    _hint_from_status,
-    _hint_from_lost_digits,
-    _hint_from_condition,
-    _hint_from_values,
+_HINT_NOT_FINITE = (
+    "Where does that come from: a division by 0, inf - inf, a number beyond the dtype's "
+    "range, or what the output held before, which is full of NaNs: 0 * NaN is NaN?"
 )
-
 _LAYOUT_HINTS = {
     "row_padded": "Rows of {name} can lie further apart than they are long: step by its stride(0).",
     "padded": "Gaps can lie between all dimensions of {name}: step by each of its strides.",
