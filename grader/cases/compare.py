@@ -68,7 +68,7 @@ def judge(
     if checker is not None:
         return _checked(outputs, truths, checker)
     for outcome, truth in zip(outputs, truths, strict=True):
-        verdict = _judge_output(outcome, truth, tolerance.of(outcome.slot.name))
+        verdict = _judge_output(outcome, truth, tolerance.of(outcome.slot.name), outputs)
         if not verdict.passed:
             return verdict
     return Verdict(Status.passed)
@@ -184,14 +184,14 @@ def _checked(outputs: Sequence[Outcome], truths: Sequence[Truth], checker: Check
     """The verdict of an exercise's own check."""
     for outcome in outputs:
         if _is_poison(outcome):
-            return _nothing_written(outcome)
+            return _nothing_written(outcome, outputs)
     values = {outcome.slot.name: outcome.values for outcome in outputs}
     refused = checker.refused(values, [truth.expected for truth in truths])
     if not refused:
         return Verdict(Status.passed)
     for outcome in outputs:
         if not outcome.changed and outcome.values.numel():
-            return _nothing_written(outcome)
+            return _nothing_written(outcome, outputs)
     if isinstance(refused, str):
         return Verdict(Status.wrong_values, f"{refused.rstrip('.')}.", "checked")
     outcome = next(each for each in outputs if each.slot.name in refused)
@@ -221,11 +221,15 @@ def _is_poison(outcome: Outcome) -> bool:
     return is_nan and not outcome.changed
 
 
-def _nothing_written(outcome: Outcome) -> Verdict:
-    return Verdict(Status.not_written, f"nothing was written to {outcome.slot.name}.", "nothing")
+def _nothing_written(outcome: Outcome, outputs: Sequence[Outcome]) -> Verdict:
+    written = next((f", and {each.slot.name} was" for each in outputs if each.changed), "")
+    what = f"nothing was written to {outcome.slot.name}{written}."
+    return Verdict(Status.not_written, what, "nothing")
 
 
-def _judge_output(outcome: Outcome, truth: Truth, tolerance: Tolerance) -> Verdict:
+def _judge_output(
+    outcome: Outcome, truth: Truth, tolerance: Tolerance, outputs: Sequence[Outcome]
+) -> Verdict:
     slot, actual, expected = outcome.slot, outcome.values, truth.expected
     if expected.shape != actual.shape:
         raise OracleError(
@@ -235,7 +239,7 @@ def _judge_output(outcome: Outcome, truth: Truth, tolerance: Tolerance) -> Verdi
     if truth.of_any_bits and actual.is_floating_point():
         wrong |= outcome.unwritten  # the poison is nan, which may be what was expected
     if _is_poison(outcome) or (bool(wrong.any()) and not outcome.changed):
-        return _nothing_written(outcome)
+        return _nothing_written(outcome, outputs)
     if not bool(wrong.any()):
         return Verdict(Status.passed)
     unwritten = wrong & outcome.unwritten

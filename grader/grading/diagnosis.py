@@ -20,7 +20,7 @@ from grader.status import Status
 
 MAX_PROBES = 12  # for one condition
 MAX_PROBES_IN_ALL = 48
-_UNWRITTEN = re.compile(r"nothing was written to (\w+)")
+_UNWRITTEN = re.compile(r"nothing was written to (\w+)(, and \w+ was)?")
 # A finite element, and what is expected of it: less than 1e-7, the spacing of numbers about 1.
 _NEAR_ZERO = re.compile(r" is -?\d\S*, expected -?\d\S*e-(?:0[89]|[1-9]\d)")
 
@@ -312,6 +312,8 @@ def _hint_from_status(verdict: Verdict, condition: Condition | None) -> str:
         if condition is not None and condition.kind == "below":
             size = condition.subject
             return f"Has a loop no turn, or a grid no block, since {size} // BLOCK is 0 there?"
+        if name and name[2]:
+            return f"Does a kernel store to {output}, too?"
         return f"Does the entry launch the kernel, and does the kernel store to {output}?"
     if verdict.status is Status.wrong_values and " is nan, expected" in verdict.what:
         return "Where the result is infinite, what gives nan: inf - inf, 0 * inf, 0 / 0?"

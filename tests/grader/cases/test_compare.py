@@ -418,6 +418,15 @@ def test_nothing_written():
     assert verdict.what == "nothing was written to out."
 
 
+def test_an_output_is_told_apart_from_one_that_was_written():
+    result = numbers(3, 4)
+    everywhere = left_out(result, slice(None), changed=False)
+    outcomes = [outcome_of(result), outcome_of(name="lse", **everywhere)]
+    truth = Truth(result.double(), None, result.double().abs())
+    verdict = judge(outcomes, [truth, truth], Tolerance())
+    assert verdict.what == "nothing was written to lse, and out was."
+
+
 @pytest.mark.parametrize("shape", [(1,), (7,), (2, 3)])
 def test_nothing_written_is_seen_even_where_the_result_is_nan(shape):
     truth = torch.full(shape, NAN)

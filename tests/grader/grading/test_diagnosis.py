@@ -306,6 +306,10 @@ WRONG = Status.wrong_values
         ((Status.wrote_out_of_bounds, "outside"), "run past the end"),
         ((Status.modified_input, "input"), "Which pointer"),
         ((Status.not_written, "nothing", None, "nothing was written to lse."), "store to lse?"),
+        (
+            (Status.not_written, "nothing", None, "nothing was written to lse, and out was."),
+            "Does a kernel store to lse, too?",
+        ),
         ((Status.nondeterministic,), "another one writes"),
         ((Status.not_written, "nothing"), "launch the kernel"),
         ((Status.not_written, "nothing", condition_of("below", "n", 64)), "n // BLOCK is 0"),
