@@ -223,8 +223,8 @@ def _is_poison(outcome: Outcome) -> bool:
 
 def _nothing_written(outcome: Outcome, outputs: Sequence[Outcome]) -> Verdict:
     written = next((f", and {each.slot.name} was" for each in outputs if each.changed), "")
-    what = f"nothing was written to {outcome.slot.name}{written}."
-    return Verdict(Status.not_written, what, "nothing")
+    message = f"nothing was written to {outcome.slot.name}{written}."
+    return Verdict(Status.not_written, message, "nothing")
 
 
 def _judge_output(
