@@ -222,7 +222,7 @@ def _is_poison(outcome: Outcome) -> bool:
 
 
 def _nothing_written(outcome: Outcome, outputs: Sequence[Outcome]) -> Verdict:
-    written = next((f", and {each.slot.name} was" for each in outputs if each.changed), "")
+    written = next((f", only to {each.slot.name}" for each in outputs if each.changed), "")
     message = f"nothing was written to {outcome.slot.name}{written}."
     return Verdict(Status.not_written, message, "nothing")
 

@@ -20,7 +20,7 @@ from grader.status import Status
 
 MAX_PROBES = 12  # for one condition
 MAX_PROBES_IN_ALL = 48
-_UNWRITTEN = re.compile(r"nothing was written to (\w+)(, and \w+ was)?")
+_UNWRITTEN = re.compile(r"nothing was written to (\w+)(, only to \w+)?")
 # A finite element, and what is expected of it: less than 1e-7, the spacing of numbers about 1.
 _NEAR_ZERO = re.compile(r" is -?\d\S*, expected -?\d\S*e-(?:0[89]|[1-9]\d)")
 

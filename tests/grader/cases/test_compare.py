@@ -424,7 +424,7 @@ def test_an_output_is_told_apart_from_one_that_was_written():
     outcomes = [outcome_of(result), outcome_of(name="lse", **everywhere)]
     truth = Truth(result.double(), None, result.double().abs())
     verdict = judge(outcomes, [truth, truth], Tolerance())
-    assert verdict.what == "nothing was written to lse, and out was."
+    assert verdict.what == "nothing was written to lse, only to out."
 
 
 @pytest.mark.parametrize("shape", [(1,), (7,), (2, 3)])

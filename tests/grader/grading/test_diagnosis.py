@@ -307,7 +307,7 @@ WRONG = Status.wrong_values
         ((Status.modified_input, "input"), "Which pointer"),
         ((Status.not_written, "nothing", None, "nothing was written to lse."), "store to lse?"),
         (
-            (Status.not_written, "nothing", None, "nothing was written to lse, and out was."),
+            (Status.not_written, "nothing", None, "nothing was written to lse, only to out."),
             "Does a kernel store to lse, too?",
         ),
         ((Status.nondeterministic,), "another one writes"),
