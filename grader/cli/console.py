@@ -167,7 +167,7 @@ def known_names(exercises: Mapping[str, Exercise], names: Iterable[str] | None) 
 def _with_entry(exercises: Mapping[str, Exercise], name: str) -> list[str]:
     """The variants that implement the function which a name has, as in `gemm_tiled/cuda`.
 
-    Or those of its exercise in a language, as of `rmsnorm/cuda`.
+    Or those of its exercise in a language, as of `rmsnorm/cuda`, perhaps misspelt.
     """
     entry, _, language = name.partition("/")
     near = [
@@ -176,8 +176,8 @@ def _with_entry(exercises: Mapping[str, Exercise], name: str) -> list[str]:
         for variant in exercise.variants.values()
         if entry in variant.all_entries
     ]
-    own = exercises[entry].variants if entry in exercises else ()
-    alike = [*near, *(f"{entry}/{variant}" for variant in own)]
+    meant = difflib.get_close_matches(entry.lower(), exercises, n=1) if language else ()
+    alike = [*near, *(f"{each}/{variant}" for each in meant for variant in exercises[each].variants)]
     return [each for each in dict.fromkeys(alike) if language in each] or near
 
 

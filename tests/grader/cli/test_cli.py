@@ -267,6 +267,7 @@ def test_a_list_without_a_name_or_with_a_wrong_one_is_refused(name: str) -> None
         ("gemm_tiled", "gemm/cuda_tiled"),
         ("transpose_v3/cuda", "transpose/cuda_v3"),
         ("rmsnorm/cuda", "rmsnorm/cuda_vector or rmsnorm/cuda_matrix"),
+        ("Gem/cuda", "gemm/cuda_tiled"),
     ],
 )
 def test_the_name_of_a_function_suggests_the_variants_that_implement_it(capsys, name, suggested):
