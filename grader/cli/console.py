@@ -176,9 +176,11 @@ def _with_entry(exercises: Mapping[str, Exercise], name: str) -> list[str]:
         for variant in exercise.variants.values()
         if entry in variant.all_entries
     ]
-    meant = difflib.get_close_matches(entry.lower(), exercises, n=1) if language else ()
-    alike = [*near, *(f"{each}/{variant}" for each in meant for variant in exercises[each].variants)]
-    return [each for each in dict.fromkeys(alike) if language in each] or near
+    meant = [entry] if entry in exercises else []
+    if language and not near:
+        meant = difflib.get_close_matches(entry.lower(), exercises, n=1)
+    alike = [f"{each}/{variant}" for each in meant for variant in exercises[each].variants]
+    return [each for each in dict.fromkeys([*near, *alike]) if language in each] or near
 
 
 def case_of(text: str | None, task: Task, dtype: str | None = None) -> Case:
