@@ -156,6 +156,10 @@ ACROSS_THE_END = (
     "for a smaller type, floats where doubles are kept (sizeof), or a vector such as a float4 "
     "reaches past the last elements, which need single accesses."
 )
+PAST_A_VARIABLE = (
+    "A copy writes as many bytes as it is told to: give it the size of what it writes to, by "
+    "sizeof, or make that larger."
+)
 ACROSS_BLOCKS = (
     "An atomic whose name ends in _block orders threads of one block only. Between blocks use the "
     "one without: atomicAdd instead of atomicAdd_block."
@@ -177,6 +181,11 @@ def is_across_the_end(text: str) -> bool:
     match = _EXTENT.match(text)
     size, offset, length = map(int, match.groups()) if match else (0, 0, 0)
     return offset < length < offset + size
+
+
+def is_past_a_variable(text: str) -> bool:
+    """Whether a copy went past a local variable (fail_overrun in runtime/access.cpp)."""
+    return "local memory: the variable there has fewer" in text
 
 
 def is_exchanged_launch(text: str) -> bool:

@@ -30,10 +30,12 @@ from grader.emulator.findings import (
     ACROSS_THE_END,
     EXCHANGED_LAUNCH,
     KINDS,
+    PAST_A_VARIABLE,
     Parts,
     is_across_the_end,
     is_exchanged_launch,
     is_of_block_scope,
+    is_past_a_variable,
     race_verbs,
 )
 
@@ -272,6 +274,8 @@ def message_of(
         hint = kind.in_warp
     elif finding.kind.startswith("out_of_bounds") and is_across_the_end(parts.text):
         hint = ACROSS_THE_END
+    elif is_past_a_variable(parts.text):
+        hint = PAST_A_VARIABLE
     elif kind.by_first_thread and _is_first(finding.thread) and not _is_first(finding.block):
         hint = kind.by_first_thread
     elif kind.status == "launch_error" and is_exchanged_launch(parts.text):

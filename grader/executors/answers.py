@@ -54,12 +54,6 @@ _ASSERTED = re.compile(
     r"(?P<file>[^/:\s]{1,100}):(?P<line>\d{1,7}): [^\n]{0,500}"
     r"Assertion `(?P<what>[^\n]{1,500})' failed"
 )
-# It may write past a variable, onto what a function returns to: no line is known then.
-_COPIES = re.compile(r"\b(?P<name>memcpy|memmove|memset|strcpy)\s*\(")
-_OF_A_COPY = (
-    "No line is known, as where a stack was overwritten. Does a `{}` write more bytes than its "
-    "variable has? `sizeof` says how many they are."
-)
 _OF_LANGUAGE = re.compile(r"unsupported AST node type|'tuple' object has no attribute|f-string")
 _LANGUAGE = (
     "Triton compiles a part of Python: numbers, tuples, tl.* and loops, but no break, continue, "
@@ -155,8 +149,6 @@ class Answers:
             if asserted["file"] == self.path.name:
                 line = int(asserted["line"])
         hint = "" if death.signal else "Return from the entry; don't end the process."
-        if death.signal and not line and (copy := _COPIES.search(self.source)):
-            hint = _OF_A_COPY.format(copy["name"])
         verdict = Verdict(Status.crashed, what)
         return CaseResult(case, verdict, line, detail, "grader", hint, death.signal)
 

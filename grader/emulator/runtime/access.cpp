@@ -338,6 +338,15 @@ NextEvent next_event(AccessKind kind) {
 
 }  // namespace
 
+void fail_overrun(Address a, std::size_t bytes, Address pc) {
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "%zu bytes of local memory: the variable there has fewer, and what lies behind it "
+                  "is overwritten", bytes);
+    const Request request{*current_thread, a, bytes, AccessKind::store, false, pc, 16, false, {}};
+    fail(request, FindingKind::out_of_bounds_write, text);
+}
+
 void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, Address pc,
                     std::size_t widest, bool exchanges, AtomicOrder order) {
     Request request{*current_thread, a, size, kind, aligned, pc, widest, exchanges, order};

@@ -28,6 +28,9 @@ enum class AccessKind : std::uint8_t {
 void observe_slowly(Address a, std::size_t size, AccessKind kind, bool aligned, Address pc,
                     std::size_t widest = 16, bool exchanges = false, AtomicOrder order = {});
 
+// Ends the launch for a store past the end of a thread's variable, up to its function's frame.
+[[noreturn]] void fail_overrun(Address a, std::size_t bytes, Address pc);
+
 extern Address image_base;
 
 // Events that a block's traces may still hold; at 0 the counters will be incomplete.

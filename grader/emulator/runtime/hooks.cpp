@@ -113,13 +113,24 @@ void observe_bytes(const void* p, std::size_t bytes, bool store, Address pc) {
     observe_range(p, bytes, store, pc, is_global ? 1 : 4);
 }
 
+// A call of a library function: the place behind it, and the frame of the function that makes it,
+// which begins with what that one returns by. Its own variables lie below.
+struct Call {
+    Address pc, frame;
+};
+#define CALL \
+    warpgrade::Call { CALLER, reinterpret_cast<warpgrade::Address>(__builtin_frame_address(1)) }
+
 // Each piece is stored behind its own event: whether two stores of a race differ is seen then.
 template <class Store>
-void store_bytes(void* to, std::size_t bytes, bool backwards, Address pc, Store store) {
+void store_bytes(void* to, std::size_t bytes, bool backwards, Call call, Store store) {
+    const Address pc = call.pc, low = reinterpret_cast<Address>(to);
     if (!current_thread) {
         observe_bytes(to, bytes, true, pc);
         return store(0, bytes);
     }
+    const bool is_own = low - current_thread->stack_low < stack_bytes && low < call.frame;
+    if (is_own && call.frame - low < bytes && !attention) fail_overrun(low, bytes, pc);
     const std::size_t piece = backwards ? 1 : 16;
     for (std::size_t done = 0; done < bytes;) {
         std::size_t at = backwards ? bytes - 1 - done : done;
@@ -134,17 +145,17 @@ void store_bytes(void* to, std::size_t bytes, bool backwards, Address pc, Store 
     }
 }
 
-void copy_bytes(void* to, const void* from, std::size_t bytes, Address pc) {
-    observe_bytes(from, bytes, false, pc);
+void copy_bytes(void* to, const void* from, std::size_t bytes, Call call) {
+    observe_bytes(from, bytes, false, call.pc);
     Address a = reinterpret_cast<Address>(to), b = reinterpret_cast<Address>(from);
     const bool overwrites = a > b && a - b < bytes;
-    store_bytes(to, bytes, overwrites, pc, [&](std::size_t at, std::size_t count) {
+    store_bytes(to, bytes, overwrites, call, [&](std::size_t at, std::size_t count) {
         std::memmove(static_cast<char*>(to) + at, static_cast<const char*>(from) + at, count);
     });
 }
 
-void fill_bytes(void* to, int value, std::size_t bytes, Address pc) {
-    store_bytes(to, bytes, false, pc, [&](std::size_t at, std::size_t count) {
+void fill_bytes(void* to, int value, std::size_t bytes, Call call) {
+    store_bytes(to, bytes, false, call, [&](std::size_t at, std::size_t count) {
         std::memset(static_cast<char*>(to) + at, value, count);
     });
 }
@@ -159,18 +170,18 @@ std::size_t read_text(const char* text, Address pc, std::size_t most = SIZE_MAX)
 }
 
 // Returns the number of bytes, the end's included.
-std::size_t copy_text(char* to, const char* from, Address pc) {
-    const std::size_t bytes = read_text(from, pc);
-    copy_bytes(to, from, bytes, pc);
+std::size_t copy_text(char* to, const char* from, Call call) {
+    const std::size_t bytes = read_text(from, call.pc);
+    copy_bytes(to, from, bytes, call);
     return bytes;
 }
 
 // Fills the rest of the room with zeros; returns the text's length.
-std::size_t copy_text_in_room(char* to, const char* from, std::size_t most, Address pc) {
-    const std::size_t read = read_text(from, pc, most);
+std::size_t copy_text_in_room(char* to, const char* from, std::size_t most, Call call) {
+    const std::size_t read = read_text(from, call.pc, most);
     const std::size_t length = read && !from[read - 1] ? read - 1 : read;
-    copy_bytes(to, from, length, pc);
-    fill_bytes(to + length, 0, most - length, pc);
+    copy_bytes(to, from, length, call);
+    fill_bytes(to + length, 0, most - length, call);
     return length;
 }
 
@@ -428,25 +439,25 @@ void warpgrade_ignored() {}
 // Called by the student's object instead of the C library's functions.
 
 void* warpgrade_memcpy(void* to, const void* from, std::size_t bytes) {
-    copy_bytes(to, from, bytes, CALLER);
+    copy_bytes(to, from, bytes, CALL);
     return to;
 }
 void* warpgrade_mempcpy(void* to, const void* from, std::size_t bytes) {
-    copy_bytes(to, from, bytes, CALLER);
+    copy_bytes(to, from, bytes, CALL);
     return static_cast<char*>(to) + bytes;
 }
 void* warpgrade_memmove(void* to, const void* from, std::size_t bytes) {
-    copy_bytes(to, from, bytes, CALLER);
+    copy_bytes(to, from, bytes, CALL);
     return to;
 }
 void warpgrade_bcopy(const void* from, void* to, std::size_t bytes) {
-    copy_bytes(to, from, bytes, CALLER);
+    copy_bytes(to, from, bytes, CALL);
 }
 void* warpgrade_memset(void* to, int value, std::size_t bytes) {
-    fill_bytes(to, value, bytes, CALLER);
+    fill_bytes(to, value, bytes, CALL);
     return to;
 }
-void warpgrade_bzero(void* to, std::size_t bytes) { fill_bytes(to, 0, bytes, CALLER); }
+void warpgrade_bzero(void* to, std::size_t bytes) { fill_bytes(to, 0, bytes, CALL); }
 int warpgrade_memcmp(const void* a, const void* b, std::size_t bytes) {
     observe_bytes(a, bytes, false, CALLER);
     observe_bytes(b, bytes, false, CALLER);
@@ -458,29 +469,29 @@ int warpgrade_bcmp(const void* a, const void* b, std::size_t bytes) {
     return std::memcmp(a, b, bytes);
 }
 char* warpgrade_strcpy(char* to, const char* from) {
-    copy_text(to, from, CALLER);
+    copy_text(to, from, CALL);
     return to;
 }
 char* warpgrade_stpcpy(char* to, const char* from) {
-    return to + copy_text(to, from, CALLER) - 1;
+    return to + copy_text(to, from, CALL) - 1;
 }
 char* warpgrade_strncpy(char* to, const char* from, std::size_t most) {
-    copy_text_in_room(to, from, most, CALLER);
+    copy_text_in_room(to, from, most, CALL);
     return to;
 }
 char* warpgrade_stpncpy(char* to, const char* from, std::size_t most) {
-    return to + copy_text_in_room(to, from, most, CALLER);
+    return to + copy_text_in_room(to, from, most, CALL);
 }
 char* warpgrade_strcat(char* to, const char* from) {
-    copy_text(to + read_text(to, CALLER) - 1, from, CALLER);
+    copy_text(to + read_text(to, CALLER) - 1, from, CALL);
     return to;
 }
 char* warpgrade_strncat(char* to, const char* from, std::size_t most) {
     char* end = to + read_text(to, CALLER) - 1;
     const std::size_t read = read_text(from, CALLER, most);
     const std::size_t length = read && !from[read - 1] ? read - 1 : read;
-    copy_bytes(end, from, length, CALLER);
-    fill_bytes(end + length, 0, 1, CALLER);
+    copy_bytes(end, from, length, CALL);
+    fill_bytes(end + length, 0, 1, CALL);
     return to;
 }
 int warpgrade_strcmp(const char* a, const char* b) {

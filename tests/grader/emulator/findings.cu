@@ -56,6 +56,13 @@ ENTRY memcpy_out_of_bounds() {
     copy_by_memcpy<<<1, 4>>>(in, out);
 }
 
+__global__ void copies_too_much(float* out) {
+    float4 one;
+    memcpy(&one, out, 128);  // -> memcpy_past_its_variable
+    out[0] = one.x;
+}
+ENTRY memcpy_past_its_variable(float* out) { copies_too_much<<<1, 1>>>(out); }
+
 __global__ void stores_one(float* out) { out[threadIdx.x] = 1; }  // -> use_after_free_write
 ENTRY use_after_free_write() {
     float* p;

@@ -58,6 +58,9 @@ EXPECTED = {
     "out_of_bounds_vector": Expected(
         "out_of_bounds_read", thread(7), text="16 bytes at offset 112 of a cudaMalloc of 120 bytes"
     ),
+    "memcpy_past_its_variable": Expected(
+        "out_of_bounds_write", text="128 bytes of local memory: the variable there has fewer"
+    ),
     "memcpy_out_of_bounds": Expected(
         "out_of_bounds_read", thread(3), text="16 bytes at offset 96 of a cudaMalloc of 100 bytes"
     ),

@@ -292,6 +292,13 @@ def test_of_a_race_within_a_warp_it_is_told_that_its_threads_are_not_in_step(
     assert hint.startswith("The threads of a warp don't run in step") == is_warp
 
 
+def test_what_is_asked_about_a_copy_past_a_variable_is_its_size() -> None:
+    text = "128 bytes of local memory: the variable there has fewer, and what lies behind it"
+    finding = Finding("out_of_bounds_write", 16, thread=(0, 0, 0), block=(1, 0, 0), text=text)
+    what, hint = message_of(finding, "silu.cu", ["memcpy(&one, x, 128);"], 1)
+    assert "writes 128 bytes of local memory" in what and "sizeof" in hint
+
+
 @pytest.mark.parametrize(
     ("place", "is_across"),
     [

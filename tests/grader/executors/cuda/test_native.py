@@ -280,11 +280,3 @@ def test_an_assertion_of_host_code_is_named_at_its_line(answers):
     result = answers.from_death(None, died)
     assert (result.status, result.line) == (Status.crashed, 5)
     assert result.verdict.what == 'an assertion in host code fails: n % 4 == 0 && "whole".'
-
-
-@pytest.mark.parametrize(("text", "word"), [("memcpy(&a, &b, 128);", "`memcpy`"), ("a = b;", "")])
-def test_an_end_without_a_line_asks_about_a_copy_that_the_file_has(answers, text, word):
-    answers.path.write_text(text)
-    died = Death(Cause.signalled, "killed by SIGSEGV", signal=11)
-    hint = answers.from_death(None, died).hint
-    assert word in hint and bool(hint) == bool(word)
