@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +26,16 @@ ORACLES = REFERENCE / "oracles.py"  # of the default course
 
 class OracleError(RuntimeError):
     """The oracles' file or a function in it can't be used: the message says which and why."""
+
+    @property
+    def line(self) -> int | None:
+        """The line of the oracles' file at which the cause was raised; None for no line of it."""
+        cause = self.__cause__
+        if isinstance(cause, SyntaxError):
+            return cause.lineno
+        frames = traceback.extract_tb(cause.__traceback__) if cause is not None else []
+        lines = [each.lineno for each in frames if Path(each.filename).name == ORACLES.name]
+        return lines[-1] if lines else None
 
 
 @dataclass(frozen=True)

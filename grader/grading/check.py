@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grader.cases import Case, Space
+from grader.cases import Case, Space, oracle
 from grader.cases.case import parse
 from grader.cases.compare import Verdict
+from grader.cases.oracle import OracleError
 from grader.evidence import Failure, MemoryEvidence, PartEvidence, VariantEvidence
 from grader.executors.cuda import cuda_build
 from grader.executors.runner import CaseResult, Compiled, Runner
@@ -134,6 +135,9 @@ def own_trouble(error: Exception) -> str:
     """Why the grader itself failed; to be called where the error is handled."""
     if isinstance(error, SandboxError):
         return f"no worker could be started: {error}"
+    if isinstance(error, OracleError):
+        place = f"{oracle.ORACLES.name}:{error.line}: " if error.line else ""
+        return f"{place}{error}; `grader author check` tries the course's own functions."
     return traceback.format_exc(limit=-6)
 
 

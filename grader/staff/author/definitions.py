@@ -8,7 +8,6 @@ that is shifted by an element or half computed, and one of the next lower precis
 from __future__ import annotations
 
 import re
-import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -313,14 +312,9 @@ def _defined(function: object, path: Path) -> str:
     return f"{path.name}:{code.co_firstlineno}" if code is not None else path.name
 
 
-def _place(error: BaseException, path: Path, function: object = None) -> str:
+def _place(error: OracleError, path: Path, function: object = None) -> str:
     """The line of the oracles' file at which an error was raised: `oracles.py:12`.
 
     The function's line where the error was raised in no line of the file.
     """
-    cause = error.__cause__
-    if isinstance(cause, SyntaxError):
-        return f"{path.name}:{cause.lineno}"
-    frames = traceback.extract_tb(cause.__traceback__) if cause is not None else []
-    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-    return f"{path.name}:{lines[-1]}" if lines else _defined(function, path)
+    return f"{path.name}:{error.line}" if error.line else _defined(function, path)

@@ -8,6 +8,7 @@ import torch
 from grader.cases import oracle
 from grader.cases.compare import judge
 from grader.cases.oracle import OracleError, Truth
+from grader.grading.check import own_trouble
 from grader.spec import Tolerance
 from grader.status import Status
 from tests.grader.cases.test_compare import outcome_of
@@ -132,3 +133,13 @@ def test_an_output_without_elements_is_right():
     empty = torch.zeros(0, 3)
     truth = Truth(empty.double(), empty, empty.double())
     assert judge([outcome_of(empty, changed=False)], [truth], Tolerance()).passed
+
+
+def test_an_error_in_a_function_of_the_oracles_has_its_line(tmp_path):
+    path = tmp_path / "oracles.py"
+    path.write_text("def halve(x):\n    return nothing\n\ndef halve_torch(x):\n    return x / 2\n")
+    with pytest.raises(OracleError) as raised:
+        oracle.load("halve", path).truths({"x": X}, {}, "expected")
+    assert raised.value.line == 2
+    said = own_trouble(raised.value)
+    assert said.startswith("oracles.py:2: halve: NameError:") and "Traceback" not in said
