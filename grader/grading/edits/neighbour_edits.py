@@ -83,7 +83,8 @@ def _components(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     yield scope.instead("component", *match.span(given), made_of, 2, at)
 
 
-_INDEXED = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\[([A-Za-z_]\w*)\]")
+# An index, or the last summand of one: `j` in `row[start + j]`.
+_INDEXED = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\[(?:[^\[\]\n]{1,60} \+ )?([A-Za-z_][\w.]*)\]")
 
 
 def _odd_index(scope: Scope) -> Iterator[Edit]:
