@@ -69,6 +69,8 @@ _UNKNOWN = (
     r"|[‘'\"](?P<b>\w+)[’'\"] was not declared in this scope"
     r"|identifier \"(?P<c>\w+)\" is undefined"
 )
+# A name that a loop makes of its own counter. An accumulator isn't, and is stored behind a loop.
+_OF_TURN = r"(?m)^( +)for (\w+) in [^\n]*\n(?:(?:\1 [^\n]*)?\n)*?\1 +{} = [^\n]*\b\2\b"
 
 
 def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
@@ -83,6 +85,9 @@ def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     before = "\n".join(context.lines[: context.result.line]).rpartition("\ndef ")[2]
     # Without a blank it would be an argument's name in a call of several lines.
     if context.is_triton and re.search(rf"(?m)^ {{5,}}{name} +=(?!=)", before):
+        if "tl.store(" in context.line_of_code and re.search(_OF_TURN.format(name), before):
+            what = f"The store stands behind the loop whose turns each have a `{name}` of their own"
+            return Cause("unknown_name", what, "Indent it into the loop: each turn stores its own.")
         what = f"`{name}` has a value only where a condition or a loop gives it one"
         advice = "Give it a first value before them, of the same shape and dtype."
         return Cause("unknown_name", what, advice)

@@ -520,6 +520,26 @@ def test_a_word_of_a_comment_without_an_end_is_no_name_either() -> None:
     assert "`counter`" not in (f"{found.what} {found.advice}" if found else "")
 
 
+STORE_BEHIND = """
+def f(x_ptr, out_ptr, n, B: tl.constexpr):
+    for {turn} in range(0, n, B):
+
+        cols = {turn} + tl.arange(0, B)
+        total = tl.load(x_ptr + cols)
+    tl.store(out_ptr + cols, total)
+"""
+
+
+@pytest.mark.parametrize("turn", ["start", "k"])
+@pytest.mark.parametrize(("name", "is_of_turn"), [("cols", True), ("total", False)])
+def test_a_store_behind_the_loop_that_makes_its_offsets_belongs_into_it(turn, name, is_of_turn):
+    source = STORE_BEHIND.format(turn=turn)
+    words = f"NameError: {name} is not defined"
+    told = cause("compile_error", words, source, line=source.count("\n"))
+    assert ("Indent it into the loop" in told.advice) is is_of_turn
+    assert ("has a value only where" in told.what) is not is_of_turn
+
+
 @pytest.mark.parametrize(
     ("lines", "is_within"),
     [
