@@ -85,8 +85,10 @@ def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     before = "\n".join(context.lines[: context.result.line]).rpartition("\ndef ")[2]
     # Without a blank it would be an argument's name in a call of several lines.
     if context.is_triton and re.search(rf"(?m)^ {{5,}}{name} +=(?!=)", before):
-        if "tl.store(" in context.line_of_code and re.search(_OF_TURN.format(name), before):
-            what = f"The store stands behind the loop whose turns each have a `{name}` of their own"
+        stored = re.findall(r"\b[A-Za-z_]\w*", context.line_of_code.partition("tl.store(")[2])
+        of_turn = [each for each in stored if re.search(_OF_TURN.format(each), before)]
+        if of_turn:
+            what = f"The store stands behind the loop, and each turn has its own `{of_turn[0]}`"
             return Cause("unknown_name", what, "Indent it into the loop: each turn stores its own.")
         what = f"`{name}` has a value only where a condition or a loop gives it one"
         advice = "Give it a first value before them, of the same shape and dtype."

@@ -525,15 +525,19 @@ def f(x_ptr, out_ptr, n, B: tl.constexpr):
     for {turn} in range(0, n, B):
 
         cols = {turn} + tl.arange(0, B)
-        total = tl.load(x_ptr + cols)
-    tl.store(out_ptr + cols, total)
+        mask = cols < n
+        total = tl.load(x_ptr + cols, mask=mask)
+    tl.store(out_ptr + {stored}, total, mask=mask)
 """
 
 
 @pytest.mark.parametrize("turn", ["start", "k"])
-@pytest.mark.parametrize(("name", "is_of_turn"), [("cols", True), ("total", False)])
-def test_a_store_behind_the_loop_that_makes_its_offsets_belongs_into_it(turn, name, is_of_turn):
-    source = STORE_BEHIND.format(turn=turn)
+@pytest.mark.parametrize("name", ["cols", "mask"])
+@pytest.mark.parametrize(("stored", "is_of_turn"), [("cols", True), ("n", False)])
+def test_a_store_behind_the_loop_that_makes_its_offsets_belongs_into_it(
+    turn, name, stored, is_of_turn
+):
+    source = STORE_BEHIND.format(turn=turn, stored=stored)
     words = f"NameError: {name} is not defined"
     told = cause("compile_error", words, source, line=source.count("\n"))
     assert ("Indent it into the loop" in told.advice) is is_of_turn
