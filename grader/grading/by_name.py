@@ -101,6 +101,20 @@ def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("unknown_name", what, advice, context.marked(*at.span()) if at else ())
 
 
+def _mixed_indents(context: Context, match: re.Match[str]) -> Cause | None:
+    """A tab before a line where others have spaces: an editor may show both as wide."""
+    numbers = {
+        start: [n for n, line in enumerate(context.lines, 1) if line.startswith(start)]
+        for start in ("\t", "  ")
+    }
+    if not all(numbers.values()):
+        return None
+    near = min(numbers["\t"], key=lambda number: abs(number - (context.result.line or 0)))
+    what = f"Line {near} is indented by a tab, and other lines are by spaces"
+    advice = "Use spaces in every line: to Python a tab is 8 of them, whatever an editor shows."
+    return Cause("mixed_indents", what, advice)
+
+
 # What headers declare, and a file may use without having included them.
 _DECLARED_IN = {
     "cassert": "assert",
@@ -808,6 +822,7 @@ _TABLE = (
     *(_Row(words, rule, status=Status.compile_error) for words, rule in by_python.ROWS),
     _Row(r"'constexpr' object has no attribute 'handle'", _constant_condition),
     _Row(r"[‘'](__\w+)[’'] was not declared in this scope", _in_an_initialiser),
+    _Row(r"\b(?:Indentation|Tab)Error\b", _mixed_indents),
     _Row(_UNDECLARED, _missing_include, status=Status.compile_error),
     _Row(_UNKNOWN, _unknown_name),
     _Row(r"`(\w+)` was launched without (\w+)", _misnamed_configuration),

@@ -520,6 +520,23 @@ def test_a_word_of_a_comment_without_an_end_is_no_name_either() -> None:
     assert "`counter`" not in (f"{found.what} {found.advice}" if found else "")
 
 
+@pytest.mark.parametrize(
+    ("lines", "line"),
+    [
+        ("def f(x):\n\ty = x\n    z = y\n", 2),
+        ("def f(x):\n    y = x\n\tz = y\n", 3),
+        ("def f(x):\n\ty = x\n\t\tz = y\n", None),
+        ("def f(x):\n    y = x\n      z = y\n", None),
+    ],
+)
+def test_a_tab_among_spaces_is_named_with_its_line(lines, line):
+    words = "Executing the file raised IndentationError: unindent does not match (silu.py, line 3)."
+    told = cause("import_error", words, lines, line=3)
+    assert (told.what if told else None) == (
+        f"Line {line} is indented by a tab, and other lines are by spaces" if line else None
+    )
+
+
 STORE_BEHIND = """
 def f(x_ptr, out_ptr, n, B: tl.constexpr):
     for {turn} in range(0, n, B):
