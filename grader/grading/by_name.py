@@ -69,6 +69,8 @@ _UNKNOWN = (
     r"|[‘'\"](?P<b>\w+)[’'\"] was not declared in this scope"
     r"|identifier \"(?P<c>\w+)\" is undefined"
 )
+# A name that a loop makes of its own counter. An accumulator isn't, and is stored behind a loop.
+_OF_TURN = r"(?m)^( +)for (\w+) in [^\n]*\n(?:(?:\1 [^\n]*)?\n)*?\1 +{} = [^\n]*\b\2\b"
 
 
 def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
@@ -83,6 +85,11 @@ def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     before = "\n".join(context.lines[: context.result.line]).rpartition("\ndef ")[2]
     # Without a blank it would be an argument's name in a call of several lines.
     if context.is_triton and re.search(rf"(?m)^ {{5,}}{name} +=(?!=)", before):
+        stored = re.findall(r"\b[A-Za-z_]\w*", context.line_of_code.partition("tl.store(")[2])
+        of_turn = [each for each in stored if re.search(_OF_TURN.format(each), before)]
+        if of_turn:
+            what = f"The store stands behind the loop, and each turn has its own `{of_turn[0]}`"
+            return Cause("unknown_name", what, "Indent it into the loop: each turn stores its own.")
         what = f"`{name}` has a value only where a condition or a loop gives it one"
         advice = "Give it a first value before them, of the same shape and dtype."
         return Cause("unknown_name", what, advice)
@@ -92,6 +99,20 @@ def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     advice = "Upper and lower case differ." if same else f"Define `{name}`, or correct its name."
     at = re.search(rf"\b{name}\b", context.line)
     return Cause("unknown_name", what, advice, context.marked(*at.span()) if at else ())
+
+
+def _mixed_indents(context: Context, match: re.Match[str]) -> Cause | None:
+    """A tab before a line where others have spaces: an editor may show both as wide."""
+    numbers = {
+        start: [n for n, line in enumerate(context.lines, 1) if line.startswith(start)]
+        for start in ("\t", "  ")
+    }
+    if not all(numbers.values()):
+        return None
+    near = min(numbers["\t"], key=lambda number: abs(number - (context.result.line or 0)))
+    what = f"Line {near} is indented by a tab, and other lines are by spaces"
+    advice = "Use spaces in every line: to Python a tab is 8 of them, whatever an editor shows."
+    return Cause("mixed_indents", what, advice)
 
 
 # What headers declare, and a file may use without having included them.
@@ -801,6 +822,7 @@ _TABLE = (
     *(_Row(words, rule, status=Status.compile_error) for words, rule in by_python.ROWS),
     _Row(r"'constexpr' object has no attribute 'handle'", _constant_condition),
     _Row(r"[‘'](__\w+)[’'] was not declared in this scope", _in_an_initialiser),
+    _Row(r"\b(?:Indentation|Tab)Error\b", _mixed_indents),
     _Row(_UNDECLARED, _missing_include, status=Status.compile_error),
     _Row(_UNKNOWN, _unknown_name),
     _Row(r"`(\w+)` was launched without (\w+)", _misnamed_configuration),

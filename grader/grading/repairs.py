@@ -68,7 +68,11 @@ _EXCHANGES = frozenset(
     ["axes", "divisor", "exchanged", "grid", "names", "quotients", "reordered", "stride"]
 )
 # Names of changes that say the same of one access, or of one quotient.
-_ALIKE = frozenset(["keyword", "without_mask"]), frozenset(["rounded_down", "stop"])
+_ALIKE = tuple(
+    map(frozenset, (["keyword", "without_mask"], ["past_filled"], ["rounded_down", "stop"]))
+)
+# Names of changes with which as many accesses reach other elements, perhaps more of them.
+_INDICES = frozenset(["index", "odd_index"])
 _WRONG_NAMES = frozenset(["as_parameter", "axis_of", "derived", "name", "pair", "unused"])
 NVCC = "nvcc"  # the pattern of an error that nvcc alone finds: cuda_build.Kind
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
@@ -192,7 +196,7 @@ def _tried(
             is_tried = is_tried and words[number]
             is_tried = is_tried and _holds(changed, failure, edit, runner)
             is_tried = is_tried and not _stores_again(changed, failure, edit)
-            if is_tried and not _does_more(runner, changed, failure):
+            if is_tried and (edit.name in _INDICES or not _does_more(runner, changed, failure)):
                 (weak if _is_weak(changed, failure, edit) else right).append((edit, changed))
             else:
                 changed.close()

@@ -83,7 +83,8 @@ def _components(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
     yield scope.instead("component", *match.span(given), made_of, 2, at)
 
 
-_INDEXED = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\[([A-Za-z_]\w*)\]")
+# An index, or the last summand of one: `j` in `row[start + j]`.
+_INDEXED = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\[(?:[^\[\]\n]{1,60} \+ )?([A-Za-z_][\w.]*)\]")
 
 
 def _odd_index(scope: Scope) -> Iterator[Edit]:
@@ -93,10 +94,17 @@ def _odd_index(scope: Scope) -> Iterator[Edit]:
         lines.setdefault(scope.text.line_at(match.start()), []).append(match)
     for accesses in lines.values():
         counts = Counter(match[2] for match in accesses)
+        names = {each[2] for each in accesses if each[0] == f"{each[1]}[{each[2]}]"}
         for match, other in itertools.product(accesses, counts):
-            if other != match[2] and counts[other] >= counts[match[2]]:
+            # Of two indices that are as frequent, either may be odd: only names are then exchanged.
+            are_names = {match[2], other} <= names and "." not in match[2] + other
+            if other != match[2] and counts[other] >= counts[match[2]] + (not are_names):
                 cost = 1 if counts[other] > counts[match[2]] else 2
-                yield scope.instead("odd_index", *match.span(2), other, cost, match.span())
+                if "." in match[2]:  # marked with its array, as `out[threadIdx.x]` is elsewhere
+                    new = match[0].removesuffix(f"{match[2]}]") + f"{other}]"
+                    yield scope.instead("odd_index", *match.span(), new, cost)
+                else:
+                    yield scope.instead("odd_index", *match.span(2), other, cost, match.span())
 
 
 _ASSIGNED = re.compile(r"^[ \t]*[\w :*<>&]*?[\w.\]]\s*[-+*/]?=(?!=)\s*(.*?);?\s*$")

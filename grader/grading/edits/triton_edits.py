@@ -23,15 +23,22 @@ def _last_group(scope: Scope) -> Iterator[Edit]:
                 if rows == others:
                     continue
                 new = f"min({rows} - {match[1]} * {size}, {size})"
-                for token in scope.tokens:
-                    if token.text == size and token.start > match.end():
+                each = [
+                    [(token.start, token.end)]
+                    for token in scope.tokens
+                    if token.text == size and token.start > match.end()
+                ]
+                # A tile's row and its column both count in the group.
+                both = scope.matches(rf"(?:%|//) ({size})\b", match.end())
+                for spans in (*each, [use.span(1) for use in both]):
+                    if spans:
                         what = (
-                            f"{scope.quoted(token.start, token.end)} tile rows are taken to be in "
+                            f"{scope.quoted(*spans[0])} tile rows are taken to be in "
                             "every group, and the last group has fewer"
                         )
-                        change = Change(token.start, token.end, new)
+                        changes = [Change(*span, new) for span in spans]
                         advice = f"Take the smaller of {size} and the rows that are left."
-                        yield scope.edit("last_group", [change], what, advice, 1)
+                        yield scope.edit("last_group", changes, what, advice, 1)
     yield from _groups_by_product(scope)
     yield from _without_group(scope)
 
@@ -185,19 +192,28 @@ def _axes(scope: Scope) -> Iterator[Edit]:
 
 
 _REDUCED = re.compile(r"\baxis=([01])\)(\[None, :\]|\[:, None\])")
+_REDUCED_BY_NAME = re.compile(r"\b(\w+) = tl\.\w+\([^\n]*\baxis=([01])\)[ \t]*$", re.M)
+_BESIDE = r"(?<![\w.]){}(\[None, :\]|\[:, None\])"
 
 
 def _reduced_axes(scope: Scope) -> Iterator[Edit]:
-    """All reductions of a block along its other axis, with what puts the results beside it."""
-    matches = [*scope.matches(_REDUCED)]
-    if len({match[1] for match in matches}) == 1:
-        axis = matches[0][1]
+    """All reductions of a block along its other axis, with what puts the results beside it.
+
+    Or one of them, whose result has a name.
+    """
+    reductions = list[tuple[str, list[tuple[int, int]]]]()
+    at_once = [*scope.matches(_REDUCED)]
+    if len({match[1] for match in at_once}) == 1:
+        places = [place for match in at_once for place in (match.span(1), match.span(2))]
+        reductions.append((at_once[0][1], places))
+    for match in scope.matches(_REDUCED_BY_NAME):
+        uses = scope.matches(_BESIDE.format(match[1]), match.end())
+        reductions.append((match[2], [match.span(2), *(use.span(1) for use in uses)]))
+    for axis, places in reductions:
         other, beside = ("1", "[:, None]") if axis == "0" else ("0", "[None, :]")
-        changes = [
-            change
-            for match in matches
-            for change in (Change(*match.span(1), other), Change(*match.span(2), beside))
-        ]
+        changes = [Change(*each, other if each[1] - each[0] == 1 else beside) for each in places]
+        if len(changes) < 2:
+            continue
         what = f"`axis={axis}` stands where `axis={other}` belongs, and `{beside}` behind it"
         along = "columns: a result for each row" if other == "1" else "rows: one for each column"
         yield scope.edit("axis", changes, what, f"Axis {other} goes along the {along}.", 1)

@@ -521,6 +521,47 @@ def test_a_word_of_a_comment_without_an_end_is_no_name_either() -> None:
 
 
 @pytest.mark.parametrize(
+    ("lines", "line"),
+    [
+        ("def f(x):\n\ty = x\n    z = y\n", 2),
+        ("def f(x):\n    y = x\n\tz = y\n", 3),
+        ("def f(x):\n\ty = x\n\t\tz = y\n", None),
+        ("def f(x):\n    y = x\n      z = y\n", None),
+    ],
+)
+def test_a_tab_among_spaces_is_named_with_its_line(lines, line):
+    words = "Executing the file raised IndentationError: unindent does not match (silu.py, line 3)."
+    told = cause("import_error", words, lines, line=3)
+    assert (told.what if told else None) == (
+        f"Line {line} is indented by a tab, and other lines are by spaces" if line else None
+    )
+
+
+STORE_BEHIND = """
+def f(x_ptr, out_ptr, n, B: tl.constexpr):
+    for {turn} in range(0, n, B):
+
+        cols = {turn} + tl.arange(0, B)
+        mask = cols < n
+        total = tl.load(x_ptr + cols, mask=mask)
+    tl.store(out_ptr + {stored}, total, mask=mask)
+"""
+
+
+@pytest.mark.parametrize("turn", ["start", "k"])
+@pytest.mark.parametrize("name", ["cols", "mask"])
+@pytest.mark.parametrize(("stored", "is_of_turn"), [("cols", True), ("n", False)])
+def test_a_store_behind_the_loop_that_makes_its_offsets_belongs_into_it(
+    turn, name, stored, is_of_turn
+):
+    source = STORE_BEHIND.format(turn=turn, stored=stored)
+    words = f"NameError: {name} is not defined"
+    told = cause("compile_error", words, source, line=source.count("\n"))
+    assert ("Indent it into the loop" in told.advice) is is_of_turn
+    assert ("has a value only where" in told.what) is not is_of_turn
+
+
+@pytest.mark.parametrize(
     ("lines", "is_within"),
     [
         ("def f(x):\n    if x:\n        total = x\n    y = total", True),

@@ -218,6 +218,20 @@ def test_a_change_that_does_more_where_all_is_right_without_it_is_not_told(monke
     assert Repairs().cause_of(runner, failing) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "is_told"), [("odd_index", True), ("index", True), ("loop", False)]
+)
+def test_an_index_is_told_though_the_elements_at_it_are_more_bytes(monkeypatch, name, is_told):
+    """All weights are more bytes than the one of a row, where x is 0 and either is right."""
+    runner = Runner(SOURCE, stores_in("cols"))
+    runner.bytes = lambda source: 240 if stores_in("cols")(source, 70) else 200
+    failing = failure(runner)
+    edit = next(e for e in repairs.proposals(runner, failing) if "cols" in e.changes[0].new)
+    monkeypatch.setattr(repairs, "proposals", lambda *_: [replace(edit, name=name)])
+    cases = [Case((("n", n),), "float32", 7) for n in (2, 3)]
+    assert bool(Repairs().cause_of(runner, replace(failing, passing=cases))) is is_told
+
+
 @pytest.mark.parametrize(("advice", "lines"), [("", [1, 2]), (repairs.EITHER, [1])])
 def test_of_two_changes_of_which_one_is_meant_a_message_shows_one_line(advice, lines):
     source = "a = x\nb = y\n"
@@ -243,6 +257,7 @@ def test_what_something_is_put_behind_is_marked():
     [
         (("unread", "unread"), (" * w", " * w"), False),  # factors of one product
         (("rounded_down", "stop"), ("cdiv(n, 4)", "n // 4 + 1"), False),
+        (("past_filled", "past_filled"), ("w < 8", "w < (n + 31) / 32"), False),
         (("name", "name"), ("rows", "cols"), True),
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 
 from grader.executors.source_text import SourceText
 from grader.grading.edits.proposals import edits_of
-from tests.support.changed_texts import scopes, undone
+from tests.support.changed_texts import changed, scopes, undone, without_blanks
 
 CUDA = """
 constexpr int TILE = 32;
@@ -330,3 +330,59 @@ extern "C" void f(const float* in, float* out) { k<<<1, 256>>>(in, out); }
 """
     guard = "if (threadIdx.x % 32 == 0) "
     assert "one_of_warp" in undone(source, guard, "", is_triton=False)
+
+
+IN_GROUPS = """
+@triton.jit
+def k(out_ptr, M, N, H: tl.constexpr):
+    p = tl.program_id(0)
+    tall = tl.cdiv(M, 8)
+    wide = tl.cdiv(N, 8)
+    g = p // (H * wide)
+    row = g * H + p % (H * wide) % min(tall - g * H, H)
+    column = p % (H * wide) // min(tall - g * H, H)
+    tl.store(out_ptr + row * N + column, 0)
+
+
+def f(out):
+    k[(9,)](out, *out.shape, H=8)
+"""
+
+
+def test_a_last_group_has_fewer_rows_in_a_tile_s_row_and_in_its_column() -> None:
+    fewer = "min(tall - g * H, H)"
+    mistaken = IN_GROUPS.replace(fewer, "H")
+    made = {
+        (edit.name, changed(mistaken, edit))
+        for scope in scopes(mistaken, is_triton=True)
+        for edit in edits_of(scope)
+    }
+    assert ("last_group", without_blanks(IN_GROUPS)) in made
+
+
+NORMALISED = """
+@triton.jit
+def k(x_ptr, out_ptr, R: tl.constexpr, C: tl.constexpr):
+    offs = tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :]
+    e = tl.load(x_ptr + offs)
+    top = tl.max(e, axis=1)
+    e = tl.exp(e - top[:, None])
+    s = tl.sum(e, axis=1)
+    tl.store(out_ptr + offs, e / s[:, None])
+
+
+def f(x, out):
+    k[(1,)](x, out, 8, 16)
+"""
+
+
+@pytest.mark.parametrize(("function", "name"), [("max", "top"), ("sum", "s")])
+def test_a_reduction_along_the_other_axis_is_put_beside_the_other_way_too(function, name) -> None:
+    mistaken = NORMALISED.replace(f"tl.{function}(e, axis=1)", f"tl.{function}(e, axis=0)")
+    mistaken = mistaken.replace(f" {name}[:, None]", f" {name}[None, :]")
+    made = [
+        changed(mistaken, edit)
+        for scope in scopes(mistaken, is_triton=True)
+        for edit in edits_of(scope)
+    ]
+    assert without_blanks(NORMALISED) in made

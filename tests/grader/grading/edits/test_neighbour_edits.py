@@ -128,6 +128,7 @@ def test_a_mistake_in_triton_is_undone(right, wrong, name):
         ("u.y = v.y", "u.y = v.x", "component"),
         ("u.y = v.y", "u.x = v.y", "component"),
         ("in[j] * w[j]", "in[j] * w[tid]", "odd_index"),
+        ("in[j] * w[j]", "in[j] * w[blockIdx.x]", "odd_index"),
         ("bx * 32 + tid;\n    const int y = by", "by * 32 + tid;\n    const int y = bx", "names"),
         ("y * rows * cols", "y * cols * cols", "as_neighbour"),
         (
@@ -141,6 +142,11 @@ def test_a_mistake_in_triton_is_undone(right, wrong, name):
 )
 def test_a_mistake_in_cuda_is_undone(right, wrong, name):
     check(CUDA, right, wrong, name, is_triton=False)
+
+
+def test_the_last_summand_of_the_other_indices_of_a_line_is_proposed():
+    whole = CUDA.replace("out[j] = in[j] * w[j]", "out[z * cols + j] = in[z * cols + j] * w[j]")
+    check(whole, "* w[j]", "* w[tid]", "odd_index", is_triton=False)
 
 
 @pytest.mark.parametrize(
