@@ -86,7 +86,7 @@ def _unknown_name(context: Context, match: re.Match[str]) -> Cause | None:
     # Without a blank it would be an argument's name in a call of several lines.
     if context.is_triton and re.search(rf"(?m)^ {{5,}}{name} +=(?!=)", before):
         stored = re.findall(r"\b[A-Za-z_]\w*", context.line_of_code.partition("tl.store(")[2])
-        of_turn = [each for each in stored if re.search(_OF_TURN.format(each), before)]
+        of_turn = [each for each in stored[:20] if re.search(_OF_TURN.format(each), before)]
         if of_turn:
             what = f"The store stands behind the loop, and each turn has its own `{of_turn[0]}`"
             return Cause("unknown_name", what, "Indent it into the loop: each turn stores its own.")
