@@ -69,7 +69,7 @@ _UNKNOWN = (
     r"|[‘'\"](?P<b>\w+)[’'\"] was not declared in this scope"
     r"|identifier \"(?P<c>\w+)\" is undefined"
 )
-# A name that a loop makes of its own counter. An accumulator isn't, and is stored behind a loop.
+# A name that each turn of a loop makes anew from its counter, unlike an accumulator.
 _OF_TURN = r"(?m)^( +)for (\w+) in [^\n]*\n(?:(?:\1 [^\n]*)?\n)*?\1 +{} = [^\n]*\b\2\b"
 
 

@@ -71,7 +71,7 @@ _EXCHANGES = frozenset(
 _ALIKE = tuple(
     map(frozenset, (["keyword", "without_mask"], ["past_filled"], ["rounded_down", "stop"]))
 )
-# Names of changes with which as many accesses reach other elements, perhaps more of them.
+# Names of changes of an index. As many elements are read as before, but more of them may differ.
 _INDICES = frozenset(["index", "odd_index"])
 _WRONG_NAMES = frozenset(["as_parameter", "axis_of", "derived", "name", "pair", "unused"])
 NVCC = "nvcc"  # the pattern of an error that nvcc alone finds: cuda_build.Kind

@@ -293,6 +293,7 @@ def test_a_void_pair_counts_for_nothing_and_is_counted_with_its_reason():
     assert outcome.reason == ""
     assert outcome.baselines[0].ratio == Interval(0.5, 0.5, 0.5, 12).at_least_as_wide(REPEATS)
     assert set(outcome.voids) == {WHY_VOID, "copy ran slower beside the kernel than before it"}
+    assert sum(outcome.voids.values()) in (5, 6)
 
 
 def test_a_baselines_void_voids_the_candidates_time_too():
