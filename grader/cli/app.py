@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.main
+from pydantic import ValidationError
 from typer.core import TyperGroup
 
 from grader import __version__, packages, report
@@ -152,9 +153,16 @@ class _Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Context) -> Any:
-        """Call the command. Ctrl-C ends it with a word, where typer says nothing."""
+        """Call the command. Ctrl-C ends it with a word, where typer says nothing.
+
+        A value that an option can't have is shown, which typer leaves out of its message.
+        """
         try:
             return super().invoke(ctx)
+        except typer.BadParameter as error:
+            if isinstance(error.__cause__, ValidationError):
+                error.message += f", got {error.__cause__.errors()[0]['input']!r}"
+            raise
         except KeyboardInterrupt:
             errors.print("interrupted")
             raise typer.Exit(INTERRUPTED) from None

@@ -80,7 +80,20 @@ def check(session: Session, exercise: Exercise) -> VariantEvidence:
 
 
 class _Loader(yaml.BaseLoader):
-    """A loader that converts no value and merges no mapping: nothing grows while it is read."""
+    """A loader that converts no value and merges no mapping: nothing grows while it is read.
+
+    A name that stands twice is refused: the first answer would be lost.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in names:
+                    once = f"expected each name once, got {key.value[:MOST_LETTERS]!r} again"
+                    raise yaml.MarkedYAMLError(problem=once, problem_mark=key.start_mark)
+                names.add(key.value)
+        return super().construct_mapping(node, deep)
 
     def construct_scalar(self, node: yaml.ScalarNode) -> str:
         text: str = super().construct_scalar(node)

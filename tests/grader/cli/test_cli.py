@@ -245,6 +245,13 @@ def test_a_wrong_name_suggests_the_right_one(capsys, wrong, name, suggested):
         assert f"Did you mean {suggested}" in line
 
 
+@pytest.mark.parametrize(("option", "value"), [("--jobs", "0"), ("--seed", "x")])
+def test_a_value_that_an_option_cannot_have_is_shown(capsys, wrong, option, value):
+    ran = call(capsys, "grade", wrong, option, value)
+    assert ran.code == 2
+    assert f", got '{value}'" in " ".join(ran.err.replace("│", " ").split())
+
+
 def test_an_option_s_names_may_stand_in_one_list_with_commas() -> None:
     exercises = load_all()
     names = ["silu", "rmsnorm/triton", "gelu"]

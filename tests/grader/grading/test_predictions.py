@@ -142,6 +142,10 @@ def test_at_home_only_the_form_is_checked(doubled: Exercise) -> None:
         ('a: 1\nstudent: "A\\ud800"', "line 2: can't be read as YAML: expected characters"),
         ('student: Ada\n"\\udfff": 1', "line 2: can't be read as YAML: expected characters"),
         ("student: " + "[" * 30000, "nested too deeply"),
+        (
+            "student: Ada\nsilu:\n  a: 1\n  a: 2\n",
+            "line 4: can't be read as YAML: expected each name once",
+        ),
         ("- Ada", "expected a mapping"),
         (" " * (1 << 17), "expected at most 64 KiB"),
     ],
