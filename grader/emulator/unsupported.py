@@ -268,7 +268,7 @@ def _is_ours(run: Run, i: int) -> bool:
 def _of_the_standard_library() -> frozenset[str]:
     """The names of cuda::std that are those of C++'s own library here."""
     text = (_INCLUDE / "warpgrade" / "standard.h").read_text()
-    return frozenset(re.findall(r"using ::std::(\w+);", text))
+    return frozenset(re.findall(r"::std::(\w+)", text))
 
 
 def _in_questions(source: Source) -> Iterator[Unsupported]:

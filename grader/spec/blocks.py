@@ -26,8 +26,8 @@ from grader.spec.values import (
     Points,
     Positive,
     TensorDtype,
+    choice_problem,
     filled,
-    hint,
     is_number,
     nonempty_list,
     number,
@@ -269,10 +269,8 @@ def _size_rule(value: object) -> SizeRule:
 
 def _only_keys(value: Mapping[Any, object], known: tuple[str, ...]) -> None:
     for key in value:
-        if key not in known:
-            raise refusal(
-                f"expected one of the keys {', '.join(known)}, got {key!r}{hint(key, known)}"
-            )
+        if problem := choice_problem(known, key, "the keys "):
+            raise refusal(problem)
 
 
 def _size_range(value: object) -> tuple[int, int]:

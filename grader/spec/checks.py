@@ -113,10 +113,8 @@ def _size_mistakes(exercise: Exercise) -> Iterator[Mistake]:
     )
     for key, classes, where in blocks:
         for name, alternatives in classes.items():
-            if name not in exercise.sizes:
-                known = ", ".join(exercise.sizes)
-                message = f"expected one of the size classes {known}, got {name!r}"
-                yield Mistake((key, name), message + hint(name, exercise.sizes))
+            if problem := choice_problem([*exercise.sizes], name, "the size classes "):
+                yield Mistake((key, name), problem)
             for index, given in enumerate(alternatives):
                 if set(given) != set(names):
                     expected = f"expected the sizes {', '.join(names)}{where}"
@@ -200,8 +198,7 @@ def _extent_problem(dimension: Formula, sizes: Mapping[str, int]) -> str:
 
 def _unknown_names(formula: Formula, known: Sequence[str], kind: str) -> Iterator[Mistake]:
     for name in sorted(formula.names - set(known)):
-        expected = f"expected one of the {kind} {', '.join(known)}"
-        yield Mistake((), f"{expected}, got {name!r}{hint(name, known)}")
+        yield Mistake((), choice_problem(known, name, f"the {kind} "))
 
 
 def _variant_mistakes(exercise: Exercise, variant: Variant) -> Iterator[Mistake]:

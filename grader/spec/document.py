@@ -14,7 +14,7 @@ from grader import given_files
 from grader import mistakes as users
 from grader.spec.blocks import Scalar, Tensor
 from grader.spec.formula import as_written
-from grader.spec.values import Block, Mistake, SpecError, hint, joined
+from grader.spec.values import Block, Mistake, SpecError, choice_problem, joined
 
 MOST_BYTES = 16 << 20
 MAX_NODES = 20_000  # of a file, against aliases of aliases
@@ -216,13 +216,11 @@ def _mistakes_of(
     elif kind == "extra_forbidden":
         model = models.get(id(document.at(document.real(path[:-1]))))
         fields = model.model_fields.items() if model else ()
-        known = [*dict.fromkeys(field.alias or key for key, field in fields if key != "name")]
+        names = ((key, field.validation_alias) for key, field in fields if key != "name")
+        known = [*dict.fromkeys(a if isinstance(a, str) else key for key, a in names)]
         if model in (Tensor, Scalar):
             known = ["name", *known]
-        advice = hint(path[-1], known)
-        yield Mistake(
-            path, f"expected one of the keys {', '.join(known)}, got {path[-1]!r}{advice}"
-        )
+        yield Mistake(path, choice_problem(known, path[-1], "the keys "))
     elif kind == "spec":
         yield Mistake(path, context["message"])
     elif kind == "value_error":

@@ -167,10 +167,12 @@ def matching(pattern: str, wanted: str, forbidden: Iterable[str] = ()) -> Before
     return BeforeValidator(check)
 
 
-def choice_problem(known: Sequence[str], value: object) -> str:
+def choice_problem(known: Sequence[str], value: object, kind: str = "") -> str:
+    """Why a value is none of the known ones, which are of a kind ("the sizes "), or ""."""
     if value in known:
         return ""
-    return f"expected one of {', '.join(known)}, got {as_written(value)}{hint(value, known)}"
+    wanted = f"expected one of {kind}{', '.join(known)}"
+    return f"{wanted}, got {as_written(value)}{hint(value, known)}"
 
 
 def one_of(known: Iterable[str]) -> BeforeValidator:

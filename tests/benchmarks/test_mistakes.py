@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import io
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from rich.console import Console
 from grader import spec
 from grader.mistakes import Mistake
 from tests.support import mistakes
+from tests.support.modules import module_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = mistakes.load()
@@ -26,13 +25,7 @@ PARSED = [case for case in CASES if case.file.endswith(".py")]
 
 @pytest.fixture(scope="module")
 def benchmark_of_mistakes():
-    path = ROOT / "benchmarks" / "mistakes.py"
-    module_spec = importlib.util.spec_from_file_location("mistakes_benchmark", path)
-    module = importlib.util.module_from_spec(module_spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, module_spec.name, module)
-        module_spec.loader.exec_module(module)
-        yield module
+    return module_of(ROOT / "benchmarks" / "mistakes.py")
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 from grader.evidence import Baseline, PerformanceEvidence
 from grader.spec import load_all
 from grader.status import Status
+from tests.support.modules import module_of
 
 PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "repeated_grades.py"
 VARIANT = load_all()["rmsnorm"].variants["triton"]
@@ -19,13 +18,7 @@ VARIANT = load_all()["rmsnorm"].variants["triton"]
 
 @pytest.fixture(scope="module")
 def benchmark_of_grades():
-    spec = importlib.util.spec_from_file_location("repeated_grades", PATH)
-    module = importlib.util.module_from_spec(spec)
-    # As a dataclass's module it has to be known by name.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, spec.name, module)
-        spec.loader.exec_module(module)
-        yield module
+    return module_of(PATH)
 
 
 def told(module, **points: str) -> list[str]:

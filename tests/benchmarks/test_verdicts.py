@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import io
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from rich.console import Console
 
 from grader.staff.calibration import corpus
 from tests.support import attacks
+from tests.support.modules import module_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PATH = ROOT / "benchmarks" / "verdicts.py"
@@ -21,12 +20,7 @@ PATH = ROOT / "benchmarks" / "verdicts.py"
 
 @pytest.fixture(scope="module")
 def verdicts():
-    spec = importlib.util.spec_from_file_location("verdicts", PATH)
-    module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, spec.name, module)
-        spec.loader.exec_module(module)
-        yield module
+    return module_of(PATH)
 
 
 def record(status: str = "passed", **changes: Any) -> dict[str, Any]:

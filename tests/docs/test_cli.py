@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from tests.support import warm_python
+from tests.support.modules import module_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "docs" / "make_cli.py"
@@ -26,11 +26,7 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def script() -> ModuleType:
     """docs/make_cli.py as a module."""
-    found = importlib.util.spec_from_file_location("make_cli", SCRIPT)
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+    return module_of(SCRIPT)
 
 
 def test_the_page_is_up_to_date_whatever_the_terminals_width(script, monkeypatch, capsys):

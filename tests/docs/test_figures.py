@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
 
+from tests.support.modules import module_of
 from tests.support.small_exercise import ROOT
 
 SCRIPT = ROOT / "docs" / "make_figures.py"
@@ -17,11 +16,7 @@ SCRIPT = ROOT / "docs" / "make_figures.py"
 @pytest.fixture(scope="module")
 def figures() -> ModuleType:
     """docs/make_figures.py as a module."""
-    found = importlib.util.spec_from_file_location("make_figures", SCRIPT)
-    assert found is not None and found.loader is not None
-    module = sys.modules["make_figures"] = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+    return module_of(SCRIPT)
 
 
 def test_each_figure_is_what_the_code_draws_and_has_words(figures: ModuleType):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
 
 import pytest
@@ -10,6 +9,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.modules import module_of
 from tests.support.planned import case, results
 from tests.support.small_exercise import ROOT
 
@@ -31,10 +31,7 @@ def truth(q, k, v, sm_scale, causal):
 
 @pytest.fixture(scope="module")
 def expert():
-    spec = importlib.util.spec_from_file_location("expert_flash_attention", FILE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(FILE)
 
 
 BY_TENSOR_MAPS = """

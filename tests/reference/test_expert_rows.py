@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.cases.oracle import load
+from tests.support.modules import module_of
 from tests.support.planned import case, results
 from tests.support.small_exercise import ROOT
 
@@ -34,18 +33,10 @@ def test_rows_of_any_width_and_any_distance(shared_sandbox, name):
         assert result.verdict.passed, result
 
 
-def module_of(name: str):
-    spec = importlib.util.spec_from_file_location(f"expert_{name}", FOLDER / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["rmsnorm", "softmax"])
 def test_a_wide_row_is_held_where_it_fits_and_begins_at_16_bytes(name):
-    module = module_of(name)
+    module = module_of(FOLDER / f"{name}.py")
 
     def blocks(cols: int, dtype: torch.dtype, stride: int | None = None) -> int:
         x = torch.empty(2 * (stride or cols), dtype=dtype, device="cuda")
@@ -63,7 +54,7 @@ def test_a_wide_row_is_held_where_it_fits_and_begins_at_16_bytes(name):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["rmsnorm", "softmax"])
 def test_on_a_gpu_any_shape_is_right_and_the_same_each_time(name):
-    entry, oracle = getattr(module_of(name), name), load(name).definition
+    entry, oracle = getattr(module_of(FOLDER / f"{name}.py"), name), load(name).definition
     widths = st.one_of(
         st.integers(1, 3000),
         st.sampled_from([8192, 16384, 16400, 16401, 32768, 32769, 65536, 73728, 122880]),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 import torch
 
+from tests.support.modules import module_of
 from tests.support.planned import case, results
 from tests.support.small_exercise import ROOT
 
@@ -22,9 +21,7 @@ def test_any_length(shared_sandbox):
 
 @pytest.mark.gpu
 def test_on_a_gpu_each_launch_waits_for_the_one_ahead():
-    spec = importlib.util.spec_from_file_location("expert_silu", FILE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = module_of(FILE)
     x = torch.randn(1 << 24, device="cuda")
     held = [torch.empty_like(x) for _ in range(20)]
     for source, out in zip([x, *held], held, strict=False):  # each reads what the last one wrote

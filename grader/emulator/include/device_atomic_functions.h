@@ -1,4 +1,1 @@
-#ifndef WARPGRADE_DEVICE_ATOMIC_FUNCTIONS_H
-#define WARPGRADE_DEVICE_ATOMIC_FUNCTIONS_H
 #include "cuda_runtime.h"
-#endif

@@ -1,4 +1,1 @@
-#ifndef WARPGRADE_DEVICE_LAUNCH_PARAMETERS_H
-#define WARPGRADE_DEVICE_LAUNCH_PARAMETERS_H
 #include "cuda_runtime_api.h"
-#endif

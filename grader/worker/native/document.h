@@ -72,4 +72,35 @@ private:
     std::size_t at_ = 0;
 };
 
+// `height` rows of `width` bytes in a buffer, `pitch` bytes apart.
+struct Rows {
+    std::uint32_t buffer;
+    std::int64_t offset;
+    std::uint64_t pitch, width, height;
+};
+
+// An address among bytes: at byte `at`, of byte `offset` of a buffer.
+struct Relocation {
+    std::uint32_t at, buffer;
+    std::int64_t offset;
+};
+
+inline Rows read_rows(Reader& fields) {
+    Rows rows{};
+    rows.buffer = fields.number();
+    rows.offset = fields.value<std::int64_t>();
+    rows.pitch = fields.value<std::uint64_t>();
+    rows.width = fields.value<std::uint64_t>();
+    rows.height = fields.value<std::uint64_t>();
+    return rows;
+}
+
+inline Relocation read_relocation(Reader& fields) {
+    Relocation found{};
+    found.at = fields.number();
+    found.buffer = fields.number();
+    found.offset = fields.value<std::int64_t>();
+    return found;
+}
+
 }  // namespace warpgrade

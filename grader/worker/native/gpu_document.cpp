@@ -35,24 +35,6 @@ PlanKernel read_kernel(Reader& fields) {
     return kernel;
 }
 
-Rows read_rows(Reader& fields) {
-    Rows rows{};
-    rows.buffer = fields.number();
-    rows.offset = fields.value<std::int64_t>();
-    rows.pitch = fields.value<std::uint64_t>();
-    rows.width = fields.value<std::uint64_t>();
-    rows.height = fields.value<std::uint64_t>();
-    return rows;
-}
-
-Relocation read_relocation(Reader& fields) {
-    Relocation found{};
-    found.at = fields.number();
-    found.buffer = fields.number();
-    found.offset = fields.value<std::int64_t>();
-    return found;
-}
-
 TensorMap read_map(Reader& fields) {
     TensorMap map{};
     map.at = fields.number();

@@ -45,19 +45,6 @@ struct PlanKernel {
     std::uint32_t most_shared;  // bytes of dynamic shared memory, of any launch
 };
 
-// `height` rows of `width` bytes in a buffer, `pitch` bytes apart.
-struct Rows {
-    std::uint32_t buffer;
-    std::int64_t offset;
-    std::uint64_t pitch, width, height;
-};
-
-// An address among bytes: at byte `at`, of byte `offset` of a buffer.
-struct Relocation {
-    std::uint32_t at, buffer;
-    std::int64_t offset;
-};
-
 // A tensor descriptor among a launch's parameters, for cuTensorMapEncodeTiled.
 struct TensorMap {
     std::uint32_t at, buffer;

@@ -26,10 +26,15 @@ from tests.support.canaries import Machine
 from tests.support.sampling import sampled_by
 
 CORPUS = attacks.load("triton")
-ALONE = [
-    pytest.param(attack, layer, level, id=f"{attack.name}-{label}")
-    for attack, label, layer, level in attacks.alone(CORPUS)
-]
+
+
+def alone(corpus: Sequence[Attack]) -> list[Any]:
+    """Parameters of a test: each layer that an attack is tried under alone."""
+    tried = attacks.alone(corpus)
+    return [pytest.param(a, *of, id=f"{a.name}-{label}") for a, label, *of in tried]
+
+
+ALONE = alone(CORPUS)
 
 
 def by_layer(values: Sequence[Any]) -> tuple[str, str]:
@@ -55,14 +60,28 @@ HONEST_KERNELS = [each for each in CORPUS if each.status is Status.passed]
 STYLES = sorted((HOME / "tests" / "submissions" / "honest" / "styles").glob("*.py"))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def machine(tmp_path_factory: pytest.TempPathFactory, shared_sandbox: Sandbox) -> Iterator[None]:
-    """The machine is after all attacks as it was before the first, the shared sandbox included."""
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The machine is after all attacks as it was before the first."""
     tmp_path_factory.getbasetemp()  # made now, so that it lies outside what must be empty
     with Machine() as here:
         yield
         attacking.end_neighbours()
     assert here.differences == []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def machine(tmp_path_factory: pytest.TempPathFactory, shared_sandbox: Sandbox) -> Iterator[None]:
+    """As `unchanged`, the shared sandbox included."""
+    yield from unchanged(tmp_path_factory)
+
+
+def held(result: attacking.Result) -> Status:
+    """The status of an attack that was held; one that can't be tried here is skipped."""
+    if result.skipped:
+        pytest.skip(result.skipped)
+    assert result.troubles == ()
+    assert result.status is not None
+    return result.status
 
 
 # --- the corpus -----------------------------------------------------------------------------------
@@ -81,7 +100,7 @@ def test_every_layer_is_tried_alone_on_many_attacks():
     assert all(levels.count(level) >= 5 for level in attacks.SANDBOXES)
 
 
-@pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", attacks.load(), ids=lambda attack: attack.name)
 def test_an_attack_is_told_in_one_sentence_and_named_after_it(attack: Attack):
     assert attack.tries.endswith(".")
     assert attack.name.isidentifier()
@@ -170,10 +189,7 @@ def test_a_mistake_in_a_theme_is_named(tmp_path: Path, text: str, expected: str)
 
 @pytest.mark.parametrize(("attack", "layer", "level"), sampled_by(ALONE, by_layer))
 def test_a_layer_alone_holds_an_attack(attack: Attack, layer: Layer, level: Level | None):
-    result = attacking.run(attack, layer, level)
-    if result.skipped:
-        pytest.skip(result.skipped)
-    assert result.troubles == ()
+    held(attacking.run(attack, layer, level))
 
 
 @pytest.mark.parametrize("attack", HARMFUL, ids=lambda attack: attack.name)
@@ -187,12 +203,8 @@ def test_without_a_sandbox_an_attack_on_it_does_harm(attack: Attack):
 @pytest.mark.parametrize("attack", sample(CORPUS))
 def test_with_every_layer_on_an_attack_gets_its_status_and_no_point(attack: Attack):
     """Host code has no data by plan: some attacks are nothing but an honest kernel there."""
-    result = attacking.run_all(attack)
-    if result.skipped:
-        pytest.skip(result.skipped)
-    assert result.troubles == ()
-    assert result.status is not None
-    assert earned(attack, result.status) == 0 or attack in HONEST_KERNELS
+    status = held(attacking.run_all(attack))
+    assert earned(attack, status) == 0 or attack in HONEST_KERNELS
 
 
 @pytest.mark.parametrize("attack", sample(HONEST_KERNELS))
@@ -244,16 +256,10 @@ def test_an_honest_style_passes_with_every_layer_on(
 @pytest.mark.gpu
 @pytest.mark.parametrize(("attack", "layer", "level"), ALONE)
 def test_on_a_gpu_a_layer_alone_holds_an_attack(attack: Attack, layer: Layer, level: Level | None):
-    result = attacking.run(attack, layer, level, "cuda")
-    if result.skipped:
-        pytest.skip(result.skipped)
-    assert result.troubles == ()
+    held(attacking.run(attack, layer, level, "cuda"))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("attack", CORPUS, ids=lambda attack: attack.name)
 def test_on_a_gpu_no_attack_gains_a_point_with_every_layer_on(attack: Attack):
-    result = attacking.run_all(attack, "cuda")
-    if result.skipped:
-        pytest.skip(result.skipped)
-    assert result.troubles == ()
+    held(attacking.run_all(attack, "cuda"))

@@ -29,6 +29,7 @@ from grader.spec import load_all
 from grader.spec.task import Task
 from grader.status import Status
 from grader.timing.timed_variant import cases_of
+from tests.support.children import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 EXERCISES = load_all()
@@ -43,7 +44,7 @@ SECONDS = 60.0  # enough on any machine; what works takes far less
 def meet(mine: str, other: str) -> int:
     """Ends only while the other one runs, too."""
     Path(mine).touch()
-    wait_for(Path(other).exists)
+    wait_until(Path(other).exists)
     return os.getpid()
 
 
@@ -61,13 +62,6 @@ def wait_for_ever(began: str, ended: str) -> None:
     process_pool.at_end(lambda: Path(ended).touch())
     Path(began).write_text(str(os.getpid()))
     time.sleep(600)
-
-
-def wait_for(condition) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 # --- the pool -----------------------------------------------------------------------------------
@@ -108,7 +102,7 @@ def test_a_process_that_is_killed_costs_its_own_task(two, tmp_path):
 def test_what_is_told_on_the_way_is_heard(two):
     heard: list[Step] = []
     two.submit(tell_twice, on_message=heard.append).result(SECONDS)
-    wait_for(lambda: len(heard) == 2)
+    wait_until(lambda: len(heard) == 2)
     assert heard == [Step("silu", "triton"), Step("silu", "cuda")]
 
 
@@ -117,7 +111,7 @@ def test_what_runs_at_the_end_is_stopped_in_an_orderly_way(tmp_path):
     with Pool(1) as processes:
         running = processes.submit(wait_for_ever, str(began), str(ended))
         queued = processes.submit(int, "1")
-        wait_for(lambda: began.exists() and began.read_text())
+        wait_until(lambda: began.exists() and began.read_text())
     assert ended.exists()
     assert not psutil.pid_exists(int(began.read_text()))
     assert running.cancelled() and queued.cancelled()
@@ -147,13 +141,13 @@ if __name__ == "__main__":
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(line, env=environment, stderr=subprocess.DEVNULL) as started:
         try:
-            wait_for(lambda: began.exists() and began.read_text())
+            wait_until(lambda: began.exists() and began.read_text())
             started.send_signal(how)
             started.wait(SECONDS)
         finally:
             started.kill()
-    wait_for(ended.exists)
-    wait_for(lambda: has_ended(int(began.read_text())))
+    wait_until(ended.exists)
+    wait_until(lambda: has_ended(int(began.read_text())))
 
 
 def test_interrupted_while_they_start_it_leaves_none_that_starts_later(tmp_path):

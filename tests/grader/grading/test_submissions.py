@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
@@ -22,6 +21,7 @@ from grader.scoring import memory_bounds
 from grader.spec import Exercise, Variant, load_all
 from grader.spec.blocks import Limits
 from grader.spec.task import Task
+from grader.staff.author.trials import dtypes_tried
 from grader.staff.calibration import corpus
 from grader.status import Status
 from tests.support import expected
@@ -52,19 +52,6 @@ FOR_CHANCE = replace(FOR_THE_RARE, reruns=30)
 LIMITS_OF_A_HANG = Limits(seconds=1.0)
 
 
-def dtypes_tried(submission: corpus.Submission, every: tuple[str, ...]) -> tuple[str, ...]:
-    """Of a submission one dtype that must fail, in turn, and one that must pass.
-
-    All dtypes of all of them take `python benchmarks/seeds.py`: minutes, not seconds.
-    """
-    turn = zlib.crc32(submission.name.encode())
-    failing = submission.dtypes or every
-    chosen = {failing[turn % len(failing)]}
-    if submission.passes_dtypes:
-        chosen.add(submission.passes_dtypes[turn % len(submission.passes_dtypes)])
-    return tuple(dtype for dtype in every if dtype in chosen)
-
-
 def observe(
     submission: corpus.Submission,
     folder: Path,
@@ -76,7 +63,8 @@ def observe(
     """The evidence on the submission's one file.
 
     Without `every_dtype` a wrong one is tried on `dtypes_tried`, and an honest one compiled for one
-    of its dtypes: compiling is more than half of the time, and has a part in no other verdict.
+    of its dtypes: compiling is more than half of the time, and has a part in no other verdict. All
+    dtypes of all of them take `python benchmarks/seeds.py`: minutes, not seconds.
     """
     expected.write(submission, folder)
     exercise = EXERCISES[submission.exercise]

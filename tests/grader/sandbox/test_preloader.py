@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +19,7 @@ from grader.sandbox import Sandbox, bytecode, confinement, preloader
 from grader.sandbox.confinement import Confinement, Level
 from grader.sandbox.worker_process import Limits, socket_pair
 from grader.worker.protocol import Operation, Reply
+from tests.support.children import wait_until
 from tests.support.confined import skip_unless
 from tests.support.small_exercise import ROOT
 
@@ -131,13 +131,6 @@ def told(sandbox: Sandbox, source: str) -> Any:
     return json.loads(json.loads(answer.text)["message"].split("<<")[1].split(">>")[0])
 
 
-def wait_for(condition: Any) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def is_gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
@@ -178,7 +171,7 @@ def test_one_who_asked_and_is_gone_costs_nobody_else_anything(launched):
         with Sandbox(level=Level.landlock, kind="plans") as next_one:
             assert psutil.Process(next_one.start().pid).ppid() == launched.pid
         assert other.start().pid == server
-        wait_for(lambda: len(launched.children()) == 1)
+        wait_until(lambda: len(launched.children()) == 1)
 
 
 def test_sandboxes_of_other_kinds_have_their_own(launched):
@@ -191,7 +184,7 @@ def test_what_a_dead_fork_server_leaves_is_ended(launched):
         left = told(sandbox, LEAVE)
         server = sandbox.start()
         psutil.Process(server.pid).kill()
-        wait_for(lambda: server.exit_of(0, 0.1) is None and is_gone(server.pid))
+        wait_until(lambda: server.exit_of(0, 0.1) is None and is_gone(server.pid))
         with Sandbox(level=Level.landlock, kind="plans") as other:
             other.start()
             server.stop()
@@ -203,7 +196,7 @@ def test_a_sandbox_whose_preloader_is_gone_goes_on():
     with begun() as launched, Sandbox(level=Level.landlock, kind="plans") as sandbox:
         sandbox.start()
         launched.kill()
-        wait_for(lambda: is_gone(launched.pid))
+        wait_until(lambda: is_gone(launched.pid))
         assert told(sandbox, LEAVE) > 0
         assert psutil.Process(sandbox.start().pid).ppid() == os.getpid()
 
@@ -230,7 +223,7 @@ with Sandbox(level=confinement.Level.landlock, kind="plans") as sandbox:
             os.kill(pids[1], how)
         finally:
             grader.kill()
-    wait_for(lambda: all(map(is_gone, pids)))
+    wait_until(lambda: all(map(is_gone, pids)))
 
 
 def test_a_failed_import_is_told_by_each_sandbox(monkeypatch, tmp_path):

@@ -794,6 +794,11 @@ MISTAKES = {
         "33: variants.triton.performance.thresholds[3].form",
         ["expected one of the keys speed_vs, from, at_least", "did you mean 'from'?"],
     ),
+    "thresholds by the name of the field": (
+        "      thresholds:", "      by_gpu:",
+        "29: variants.triton.performance.by_gpu",
+        ["expected one of the keys case, cases, bytes, flops, thresholds, device, beside, got"],
+    ),
     "performance case that is over at once": (
         "cols: 16384, dtype: bfloat16, data", "cols: 128, dtype: bfloat16, data",
         "25: variants.triton.performance.case",

@@ -9,58 +9,24 @@
 
 namespace warpgrade {
 
-struct AtomicAdd {
-    template <class T>
-    WARPGRADE_UNSEEN T operator()(T a, T b) const {
-        return a + b;
-    }
-};
-struct AtomicSub {
-    template <class T>
-    WARPGRADE_UNSEEN T operator()(T a, T b) const {
-        return a - b;
-    }
-};
-struct AtomicMin {
-    template <class T>
-    WARPGRADE_UNSEEN T operator()(T a, T b) const {
-        return b < a ? b : a;
-    }
-};
-struct AtomicMax {
-    template <class T>
-    WARPGRADE_UNSEEN T operator()(T a, T b) const {
-        return a < b ? b : a;
-    }
-};
-struct AtomicAnd {
-    template <class T>
-    WARPGRADE_UNSEEN T operator()(T a, T b) const {
-        return a & b;
-    }
-};
-struct AtomicOr {
-    template <class T>
-    WARPGRADE_UNSEEN T operator()(T a, T b) const {
-        return a | b;
-    }
-};
-struct AtomicXor {
-    template <class T>
-    WARPGRADE_UNSEEN T operator()(T a, T b) const {
-        return a ^ b;
-    }
-};
-struct AtomicInc {
-    WARPGRADE_UNSEEN unsigned operator()(unsigned a, unsigned b) const {
-        return a >= b ? 0 : a + 1;
-    }
-};
-struct AtomicDec {
-    WARPGRADE_UNSEEN unsigned operator()(unsigned a, unsigned b) const {
-        return a == 0 || a > b ? b : a - 1;
-    }
-};
+// What an atomic stores: `result`, of the value before and the operand.
+#define WARPGRADE_OPERATION(name, result)               \
+    struct name {                                       \
+        template <class T>                              \
+        WARPGRADE_UNSEEN T operator()(T a, T b) const { \
+            return result;                              \
+        }                                               \
+    };
+WARPGRADE_OPERATION(AtomicAdd, a + b)
+WARPGRADE_OPERATION(AtomicSub, a - b)
+WARPGRADE_OPERATION(AtomicMin, b < a ? b : a)
+WARPGRADE_OPERATION(AtomicMax, a < b ? b : a)
+WARPGRADE_OPERATION(AtomicAnd, a & b)
+WARPGRADE_OPERATION(AtomicOr, a | b)
+WARPGRADE_OPERATION(AtomicXor, a ^ b)
+WARPGRADE_OPERATION(AtomicInc, a >= b ? 0 : a + 1)
+WARPGRADE_OPERATION(AtomicDec, a == 0 || a > b ? b : a - 1)
+#undef WARPGRADE_OPERATION
 
 template <class Operation, class T>
 WARPGRADE_UNSEEN __attribute__((noinline)) T atomic_apply(T* p, T value) {

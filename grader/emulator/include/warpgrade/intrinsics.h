@@ -177,17 +177,23 @@ WARPGRADE_TO_INTEGER(double, double, long long, ll)
 WARPGRADE_TO_INTEGER(double, double, unsigned long long, ull)
 #undef WARPGRADE_TO_INTEGER
 
-#define WARPGRADE_CONVERT(From, from, To, to)                                           \
-    WARPGRADE_INLINE To __##from##2##to##_rn(From x) { return (To)x; }                  \
-    WARPGRADE_INLINE To __##from##2##to##_rz(From x) {                                  \
-        return warpgrade::rounded<warpgrade::to_zero>([](From v) { return (To)v; }, x); \
-    }                                                                                   \
-    WARPGRADE_INLINE To __##from##2##to##_ru(From x) {                                  \
-        return warpgrade::rounded<warpgrade::up>([](From v) { return (To)v; }, x);      \
-    }                                                                                   \
-    WARPGRADE_INLINE To __##from##2##to##_rd(From x) {                                  \
-        return warpgrade::rounded<warpgrade::down>([](From v) { return (To)v; }, x);    \
+// A function for each rounding direction.
+#define WARPGRADE_DIRECTED(T, name, Parameters, Arguments, expression)         \
+    WARPGRADE_INLINE T name##_rn Parameters { return expression; }             \
+    WARPGRADE_INLINE T name##_rz Parameters {                                  \
+        return warpgrade::rounded<warpgrade::to_zero>(                         \
+            [] Parameters WARPGRADE_UNSEEN { return expression; }, Arguments); \
+    }                                                                          \
+    WARPGRADE_INLINE T name##_ru Parameters {                                  \
+        return warpgrade::rounded<warpgrade::up>(                              \
+            [] Parameters WARPGRADE_UNSEEN { return expression; }, Arguments); \
+    }                                                                          \
+    WARPGRADE_INLINE T name##_rd Parameters {                                  \
+        return warpgrade::rounded<warpgrade::down>(                            \
+            [] Parameters WARPGRADE_UNSEEN { return expression; }, Arguments); \
     }
+#define WARPGRADE_CONVERT(From, from, To, to) \
+    WARPGRADE_DIRECTED(To, __##from##2##to, (From x), x, (To)x)
 WARPGRADE_CONVERT(int, int, float, float)
 WARPGRADE_CONVERT(unsigned, uint, float, float)
 WARPGRADE_CONVERT(long long, ll, float, float)

@@ -171,20 +171,6 @@ WARPGRADE_INLINE float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 
 
 // ---- Operations with a rounding direction -------------------------------------------------------
 
-#define WARPGRADE_DIRECTED(T, name, Parameters, Arguments, expression)         \
-    WARPGRADE_INLINE T name##_rn Parameters { return expression; }             \
-    WARPGRADE_INLINE T name##_rz Parameters {                                  \
-        return warpgrade::rounded<warpgrade::to_zero>(                         \
-            [] Parameters WARPGRADE_UNSEEN { return expression; }, Arguments); \
-    }                                                                          \
-    WARPGRADE_INLINE T name##_ru Parameters {                                  \
-        return warpgrade::rounded<warpgrade::up>(                              \
-            [] Parameters WARPGRADE_UNSEEN { return expression; }, Arguments); \
-    }                                                                          \
-    WARPGRADE_INLINE T name##_rd Parameters {                                  \
-        return warpgrade::rounded<warpgrade::down>(                            \
-            [] Parameters WARPGRADE_UNSEEN { return expression; }, Arguments); \
-    }
 #define WARPGRADE_COMMA ,
 #define WARPGRADE_ARITHMETIC(T, prefix, root)                                  \
     WARPGRADE_DIRECTED(T, prefix##add, (T a, T b), a WARPGRADE_COMMA b, a + b) \

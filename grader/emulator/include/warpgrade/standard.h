@@ -18,128 +18,36 @@
 #include "standard_20.h"
 
 namespace cuda::std {
-using ::std::array;
-using ::std::get;
-using ::std::initializer_list;
-using ::std::make_optional;
-using ::std::nullopt;
-using ::std::nullopt_t;
-using ::std::numeric_limits;
-using ::std::optional;
+using ::std::array, ::std::get, ::std::initializer_list, ::std::make_optional, ::std::nullopt,
+    ::std::nullopt_t, ::std::numeric_limits, ::std::optional;
 // utility, tuple
-using ::std::apply;
-using ::std::declval;
-using ::std::exchange;
-using ::std::forward;
-using ::std::index_sequence;
-using ::std::index_sequence_for;
-using ::std::integer_sequence;
-using ::std::make_index_sequence;
-using ::std::make_integer_sequence;
-using ::std::make_pair;
-using ::std::make_tuple;
-using ::std::max;
-using ::std::min;
-using ::std::move;
-using ::std::pair;
-using ::std::swap;
-using ::std::tie;
-using ::std::tuple;
-using ::std::tuple_element_t;
-using ::std::tuple_size_v;
+using ::std::apply, ::std::declval, ::std::exchange, ::std::forward, ::std::index_sequence,
+    ::std::index_sequence_for, ::std::integer_sequence, ::std::make_index_sequence,
+    ::std::make_integer_sequence, ::std::make_pair, ::std::make_tuple, ::std::max, ::std::min,
+    ::std::move, ::std::pair, ::std::swap, ::std::tie, ::std::tuple, ::std::tuple_element_t,
+    ::std::tuple_size_v;
 // type_traits
-using ::std::add_const_t;
-using ::std::bool_constant;
-using ::std::common_type_t;
-using ::std::conditional;
-using ::std::conditional_t;
-using ::std::decay_t;
-using ::std::enable_if;
-using ::std::enable_if_t;
-using ::std::false_type;
-using ::std::integral_constant;
-using ::std::invoke_result_t;
-using ::std::is_arithmetic_v;
-using ::std::is_const_v;
-using ::std::is_convertible_v;
-using ::std::is_floating_point_v;
-using ::std::is_integral_v;
-using ::std::is_invocable_v;
-using ::std::is_pointer_v;
-using ::std::is_same;
-using ::std::is_same_v;
-using ::std::is_signed_v;
-using ::std::is_trivially_copyable_v;
-using ::std::is_unsigned_v;
-using ::std::is_void_v;
-using ::std::make_signed_t;
-using ::std::make_unsigned_t;
-using ::std::remove_const_t;
-using ::std::remove_cv_t;
-using ::std::remove_pointer_t;
-using ::std::remove_reference_t;
-using ::std::true_type;
-using ::std::underlying_type_t;
-using ::std::void_t;
+using ::std::add_const_t, ::std::bool_constant, ::std::common_type_t, ::std::conditional,
+    ::std::conditional_t, ::std::decay_t, ::std::enable_if, ::std::enable_if_t, ::std::false_type,
+    ::std::integral_constant, ::std::invoke_result_t, ::std::is_arithmetic_v, ::std::is_const_v,
+    ::std::is_convertible_v, ::std::is_floating_point_v, ::std::is_integral_v,
+    ::std::is_invocable_v, ::std::is_pointer_v, ::std::is_same, ::std::is_same_v,
+    ::std::is_signed_v, ::std::is_trivially_copyable_v, ::std::is_unsigned_v, ::std::is_void_v,
+    ::std::make_signed_t, ::std::make_unsigned_t, ::std::remove_const_t, ::std::remove_cv_t,
+    ::std::remove_pointer_t, ::std::remove_reference_t, ::std::true_type, ::std::underlying_type_t,
+    ::std::void_t;
 // functional
-using ::std::bit_and;
-using ::std::bit_or;
-using ::std::divides;
-using ::std::equal_to;
-using ::std::greater;
-using ::std::greater_equal;
-using ::std::invoke;
-using ::std::less;
-using ::std::less_equal;
-using ::std::logical_and;
-using ::std::logical_or;
-using ::std::minus;
-using ::std::multiplies;
-using ::std::negate;
-using ::std::plus;
+using ::std::bit_and, ::std::bit_or, ::std::divides, ::std::equal_to, ::std::greater,
+    ::std::greater_equal, ::std::invoke, ::std::less, ::std::less_equal, ::std::logical_and,
+    ::std::logical_or, ::std::minus, ::std::multiplies, ::std::negate, ::std::plus;
 // cstddef, cstdint
-using ::std::byte;
-using ::std::int16_t;
-using ::std::int32_t;
-using ::std::int64_t;
-using ::std::int8_t;
-using ::std::intptr_t;
-using ::std::nullptr_t;
-using ::std::ptrdiff_t;
-using ::std::size_t;
-using ::std::uint16_t;
-using ::std::uint32_t;
-using ::std::uint64_t;
-using ::std::uint8_t;
-using ::std::uintptr_t;
+using ::std::byte, ::std::int16_t, ::std::int32_t, ::std::int64_t, ::std::int8_t, ::std::intptr_t,
+    ::std::nullptr_t, ::std::ptrdiff_t, ::std::size_t, ::std::uint16_t, ::std::uint32_t,
+    ::std::uint64_t, ::std::uint8_t, ::std::uintptr_t;
 // cmath
-using ::std::abs;
-using ::std::cbrt;
-using ::std::ceil;
-using ::std::copysign;
-using ::std::cos;
-using ::std::erf;
-using ::std::exp;
-using ::std::exp2;
-using ::std::expm1;
-using ::std::fabs;
-using ::std::floor;
-using ::std::fma;
-using ::std::fmax;
-using ::std::fmin;
-using ::std::fmod;
-using ::std::hypot;
-using ::std::isfinite;
-using ::std::isinf;
-using ::std::isnan;
-using ::std::log;
-using ::std::log1p;
-using ::std::log2;
-using ::std::pow;
-using ::std::round;
-using ::std::signbit;
-using ::std::sin;
-using ::std::sqrt;
-using ::std::tanh;
-using ::std::trunc;
+using ::std::abs, ::std::cbrt, ::std::ceil, ::std::copysign, ::std::cos, ::std::erf, ::std::exp,
+    ::std::exp2, ::std::expm1, ::std::fabs, ::std::floor, ::std::fma, ::std::fmax, ::std::fmin,
+    ::std::fmod, ::std::hypot, ::std::isfinite, ::std::isinf, ::std::isnan, ::std::log,
+    ::std::log1p, ::std::log2, ::std::pow, ::std::round, ::std::signbit, ::std::sin, ::std::sqrt,
+    ::std::tanh, ::std::trunc;
 }  // namespace cuda::std

@@ -45,18 +45,6 @@ struct Kernel {
     warpgrade_thunk thunk;
 };
 
-// `height` rows of `width` bytes in a buffer.
-struct Rows {
-    std::uint32_t buffer;
-    std::int64_t offset;
-    std::uint64_t pitch, width, height;
-};
-
-struct Relocation {
-    std::uint32_t at, buffer;
-    std::int64_t offset;
-};
-
 struct Step {
     Do what;
     std::uint32_t number;  // of a buffer or a kernel; a fill's value; an order's seed
@@ -80,40 +68,20 @@ const char* host_memory() {
     return static_cast<const char*>(memory);
 }
 
-Rows read_rows(Reader& reader) {
-    Rows rows{};
-    rows.buffer = reader.value<std::uint32_t>();
-    rows.offset = reader.value<std::int64_t>();
-    rows.pitch = reader.value<std::uint64_t>();
-    rows.width = reader.value<std::uint64_t>();
-    rows.height = reader.value<std::uint64_t>();
-    return rows;
-}
-
 Index3 read_index(Reader& reader) {
-    const auto x = reader.value<std::uint32_t>(), y = reader.value<std::uint32_t>();
-    return {x, y, reader.value<std::uint32_t>()};
-}
-
-std::vector<Relocation> read_relocations(Reader& reader) {
-    std::vector<Relocation> found(reader.count());
-    for (Relocation& each : found) {
-        each.at = reader.value<std::uint32_t>();
-        each.buffer = reader.value<std::uint32_t>();
-        each.offset = reader.value<std::int64_t>();
-    }
-    return found;
+    const auto [x, y, z] = reader.several<std::uint32_t, 3>();
+    return {x, y, z};
 }
 
 Step read_step(Reader& reader) {
     Step step{};
-    step.what = static_cast<Do>(reader.value<std::uint32_t>());
+    step.what = static_cast<Do>(reader.number());
     switch (step.what) {
         case Do::alloc:
-        case Do::free: step.number = reader.value<std::uint32_t>(); break;
+        case Do::free: step.number = reader.number(); break;
         case Do::fill:
             step.to = read_rows(reader);
-            step.number = reader.value<std::uint32_t>();
+            step.number = reader.number();
             break;
         case Do::copy:
             step.to = read_rows(reader);
@@ -122,20 +90,20 @@ Step read_step(Reader& reader) {
         case Do::upload:
             step.to = read_rows(reader);
             step.data = reader.bytes();
-            step.pointers = read_relocations(reader);
+            step.pointers = reader.list(read_relocation);
             break;
         case Do::launch:
-            step.number = reader.value<std::uint32_t>();
+            step.number = reader.number();
             step.grid = read_index(reader);
             step.block = read_index(reader);
             step.shared = reader.value<std::uint64_t>();
-            step.cooperative = reader.value<std::uint32_t>() != 0;
+            step.cooperative = reader.number() != 0;
             step.data = reader.bytes();
-            step.pointers = read_relocations(reader);
+            step.pointers = reader.list(read_relocation);
             break;
         case Do::order:
-            step.number = reader.value<std::uint32_t>();
-            step.backwards = reader.value<std::uint32_t>() != 0;
+            step.number = reader.number();
+            step.backwards = reader.number() != 0;
             break;
         default: throw BadDocument("an unknown step");
     }
@@ -157,7 +125,7 @@ Kernel read_kernel(Reader& reader) {
 Buffer read_buffer(Reader& reader) {
     Buffer buffer{};
     buffer.argument = reader.value<std::int32_t>();
-    buffer.kind = static_cast<Kind>(reader.value<std::uint32_t>());
+    buffer.kind = static_cast<Kind>(reader.number());
     buffer.bytes = reader.value<std::uint64_t>();
     buffer.name = reader.bytes();
     return buffer;
@@ -305,24 +273,17 @@ struct Steps::Content {
 Steps::Steps(const std::string& document, const std::vector<ArgumentMemory>& arguments)
     : content_(new Content{}) {
     Reader reader(document);
-    if (reader.value<std::uint32_t>() != magic || reader.value<std::uint32_t>() != version) {
+    if (reader.number() != magic || reader.number() != version) {
         throw BadDocument("not a document of this version");
     }
-    content_->flags = reader.value<std::uint32_t>();
-    for (std::size_t left = reader.count(); left; --left) {
-        Buffer buffer = read_buffer(reader);
-        if (buffer.kind == Kind::argument && !content_->samples()) {
-            place_argument(buffer, arguments);
-        }
-        if (buffer.kind == Kind::symbol) place_symbol(buffer);
-        content_->buffers.push_back(buffer);
+    content_->flags = reader.number();
+    content_->buffers = reader.list(read_buffer);
+    for (Buffer& each : content_->buffers) {
+        if (each.kind == Kind::argument && !content_->samples()) place_argument(each, arguments);
+        if (each.kind == Kind::symbol) place_symbol(each);
     }
-    for (std::size_t left = reader.count(); left; --left) {
-        content_->kernels.push_back(read_kernel(reader));
-    }
-    for (std::size_t left = reader.count(); left; --left) {
-        content_->steps.push_back(read_step(reader));
-    }
+    content_->kernels = reader.list(read_kernel);
+    content_->steps = reader.list(read_step);
     if (!reader.at_end()) throw BadDocument("bytes behind the last step");
 }
 

@@ -14,7 +14,7 @@ struct ArgumentMemory {
     std::size_t bytes;
 };
 
-// A document (grader/emulator/execution.py), parsed and validated.
+// A document (grader/executors/cuda/emulator_encoding.py), parsed and validated.
 class Steps {
 public:
     // Throws BadDocument.

@@ -1,9 +1,42 @@
-// The functions and operators that cuda_fp16.h and cuda_bf16.h share. No guard: each includes it,
-// with these macros set:
-//     WARPGRADE_T, WARPGRADE_T2    the type and the pair of them
-// and these defined in namespace warpgrade: `float widen(T)`, `void narrow(float, T*)`.
+// A 16-bit floating-point type, its pair, and their functions and operators: cuda_fp16.h and
+// cuda_bf16.h share them. No guard: each includes it, with these macros set:
+//     WARPGRADE_T, WARPGRADE_RAW       the type and its bits alone
+//     WARPGRADE_T2, WARPGRADE_RAW2     the same of the pair
+//     WARPGRADE_BITS, WARPGRADE_VALUE  functions from a float to the bits, and back
+//     WARPGRADE_NAMED(before, after)   a name with the type's in the middle, as in __float2half_rn
+
+struct WARPGRADE_RAW {
+    unsigned short x;
+};
+struct WARPGRADE_RAW2 {
+    unsigned short x, y;
+};
+
+struct __align__(2) WARPGRADE_T {
+    unsigned short bits;
+
+    WARPGRADE_T() = default;
+    WARPGRADE_INLINE WARPGRADE_T(WARPGRADE_RAW raw) : bits(raw.x) {}
+    WARPGRADE_INLINE WARPGRADE_T(float x) : bits(WARPGRADE_BITS(x)) {}
+    WARPGRADE_INLINE WARPGRADE_T(double x) : bits(WARPGRADE_BITS(::warpgrade::float_to_odd(x))) {}
+    WARPGRADE_INLINE WARPGRADE_T(int x) : WARPGRADE_T((double)x) {}
+    WARPGRADE_INLINE WARPGRADE_T(unsigned x) : WARPGRADE_T((double)x) {}
+    WARPGRADE_INLINE WARPGRADE_T(short x) : WARPGRADE_T((double)x) {}
+    WARPGRADE_INLINE WARPGRADE_T(unsigned short x) : WARPGRADE_T((double)x) {}
+    WARPGRADE_INLINE WARPGRADE_T(long x) : WARPGRADE_T((double)x) {}
+    WARPGRADE_INLINE WARPGRADE_T(unsigned long x) : WARPGRADE_T((double)x) {}
+    WARPGRADE_INLINE WARPGRADE_T(long long x) : WARPGRADE_T((double)x) {}
+    WARPGRADE_INLINE WARPGRADE_T(unsigned long long x) : WARPGRADE_T((double)x) {}
+    WARPGRADE_INLINE operator float() const { return WARPGRADE_VALUE(bits); }
+    WARPGRADE_INLINE operator WARPGRADE_RAW() const { return {bits}; }
+};
+struct __align__(4) WARPGRADE_T2 {
+    WARPGRADE_T x, y;
+};
 
 namespace warpgrade {
+WARPGRADE_INLINE float widen(WARPGRADE_T x) { return WARPGRADE_VALUE(x.bits); }
+WARPGRADE_INLINE void narrow(float x, WARPGRADE_T* result) { result->bits = WARPGRADE_BITS(x); }
 WARPGRADE_INLINE WARPGRADE_T narrowed(float x, WARPGRADE_T) {
     WARPGRADE_T result;
     narrow(x, &result);
@@ -161,8 +194,7 @@ WARPGRADE_INLINE WARPGRADE_T2 __hmin2(WARPGRADE_T2 a, WARPGRADE_T2 b) {
     return {__hmin(a.x, b.x), __hmin(a.y, b.y)};
 }
 
-// ---- Mathematical functions: computed in double, rounded once
-// ------------------------------------
+// ---- Mathematical functions: computed in double, rounded once -----------------------------------
 
 #define WARPGRADE_MATH(name, expression)                                \
     WARPGRADE_INLINE WARPGRADE_T h##name(WARPGRADE_T a) {               \
@@ -196,6 +228,81 @@ WARPGRADE_INLINE WARPGRADE_T2 atomicAdd(WARPGRADE_T2* p, WARPGRADE_T2 value) {
     return {atomicAdd(&p->x, value.x), atomicAdd(&p->y, value.y)};
 }
 
+// ---- Conversions of numbers ---------------------------------------------------------------------
+
+#define WARPGRADE_TO_INTEGER(I, name, rounding, function)                      \
+    WARPGRADE_INLINE I WARPGRADE_NAMED(__, 2##name##rounding)(WARPGRADE_T x) { \
+        return ::warpgrade::to_integer<I>(::function(WARPGRADE_WIDEN(x)));     \
+    }
+#define WARPGRADE_DIRECTED(N, name, rounding, direction)                                 \
+    WARPGRADE_INLINE WARPGRADE_T WARPGRADE_NAMED(__##name##2, rounding)(N x) {           \
+        return ::warpgrade::directed((double)x, WARPGRADE_T(x), ::warpgrade::direction); \
+    }
+#define WARPGRADE_FROM(N, name)                                                                    \
+    WARPGRADE_INLINE WARPGRADE_T WARPGRADE_NAMED(__##name##2, _rn)(N x) { return WARPGRADE_T(x); } \
+    WARPGRADE_DIRECTED(N, name, _rz, to_zero)                                                      \
+    WARPGRADE_DIRECTED(N, name, _ru, up)                                                           \
+    WARPGRADE_DIRECTED(N, name, _rd, down)
+#define WARPGRADE_INTEGER(I, name)                 \
+    WARPGRADE_FROM(I, name)                        \
+    WARPGRADE_TO_INTEGER(I, name, _rn, nearbyintf) \
+    WARPGRADE_TO_INTEGER(I, name, _rz, truncf)     \
+    WARPGRADE_TO_INTEGER(I, name, _ru, ceilf)      \
+    WARPGRADE_TO_INTEGER(I, name, _rd, floorf)
+WARPGRADE_FROM(float, float)
+WARPGRADE_INTEGER(int, int)
+WARPGRADE_INTEGER(unsigned, uint)
+WARPGRADE_INTEGER(short, short)
+WARPGRADE_INTEGER(unsigned short, ushort)
+WARPGRADE_INTEGER(long long, ll)
+WARPGRADE_INTEGER(unsigned long long, ull)
+
+WARPGRADE_INLINE float WARPGRADE_NAMED(__, 2float)(WARPGRADE_T x) { return WARPGRADE_WIDEN(x); }
+WARPGRADE_INLINE WARPGRADE_T WARPGRADE_NAMED(__float2, )(float x) { return WARPGRADE_T(x); }
+WARPGRADE_INLINE WARPGRADE_T WARPGRADE_NAMED(__double2, )(double x) { return WARPGRADE_T(x); }
+WARPGRADE_INLINE short WARPGRADE_NAMED(__, _as_short)(WARPGRADE_T x) { return (short)x.bits; }
+WARPGRADE_INLINE unsigned short WARPGRADE_NAMED(__, _as_ushort)(WARPGRADE_T x) { return x.bits; }
+WARPGRADE_INLINE WARPGRADE_T WARPGRADE_NAMED(__short_as_, )(short bits) {
+    return WARPGRADE_RAW{(unsigned short)bits};
+}
+WARPGRADE_INLINE WARPGRADE_T WARPGRADE_NAMED(__ushort_as_, )(unsigned short bits) {
+    return WARPGRADE_RAW{bits};
+}
+
+// ---- Pairs --------------------------------------------------------------------------------------
+
+WARPGRADE_INLINE WARPGRADE_T2 WARPGRADE_NAMED(make_, 2)(WARPGRADE_T x, WARPGRADE_T y) {
+    return {x, y};
+}
+WARPGRADE_INLINE WARPGRADE_T2 WARPGRADE_NAMED(__halves2, 2)(WARPGRADE_T x, WARPGRADE_T y) {
+    return {x, y};
+}
+WARPGRADE_INLINE WARPGRADE_T WARPGRADE_NAMED(__low2, )(WARPGRADE_T2 v) { return v.x; }
+WARPGRADE_INLINE WARPGRADE_T WARPGRADE_NAMED(__high2, )(WARPGRADE_T2 v) { return v.y; }
+WARPGRADE_INLINE float __low2float(WARPGRADE_T2 v) { return WARPGRADE_WIDEN(v.x); }
+WARPGRADE_INLINE float __high2float(WARPGRADE_T2 v) { return WARPGRADE_WIDEN(v.y); }
+WARPGRADE_INLINE WARPGRADE_T2 WARPGRADE_NAMED(__low2, 2)(WARPGRADE_T2 v) { return {v.x, v.x}; }
+WARPGRADE_INLINE WARPGRADE_T2 WARPGRADE_NAMED(__high2, 2)(WARPGRADE_T2 v) { return {v.y, v.y}; }
+WARPGRADE_INLINE WARPGRADE_T2 WARPGRADE_NAMED(__lows2, 2)(WARPGRADE_T2 a, WARPGRADE_T2 b) {
+    return {a.x, b.x};
+}
+WARPGRADE_INLINE WARPGRADE_T2 WARPGRADE_NAMED(__highs2, 2)(WARPGRADE_T2 a, WARPGRADE_T2 b) {
+    return {a.y, b.y};
+}
+WARPGRADE_INLINE WARPGRADE_T2 __lowhigh2highlow(WARPGRADE_T2 v) { return {v.y, v.x}; }
+WARPGRADE_INLINE float2 WARPGRADE_NAMED(__, 22float2)(WARPGRADE_T2 v) {
+    return {WARPGRADE_WIDEN(v.x), WARPGRADE_WIDEN(v.y)};
+}
+WARPGRADE_INLINE WARPGRADE_T2 WARPGRADE_NAMED(__float22, 2_rn)(float2 v) {
+    return {WARPGRADE_T(v.x), WARPGRADE_T(v.y)};
+}
+WARPGRADE_INLINE WARPGRADE_T2 WARPGRADE_NAMED(__float2, 2_rn)(float x) {
+    return {WARPGRADE_T(x), WARPGRADE_T(x)};
+}
+WARPGRADE_INLINE WARPGRADE_T2 WARPGRADE_NAMED(__floats2, 2_rn)(float x, float y) {
+    return {WARPGRADE_T(x), WARPGRADE_T(y)};
+}
+
 #undef WARPGRADE_BINARY
 #undef WARPGRADE_VARIANTS
 #undef WARPGRADE_COMPARE
@@ -203,3 +310,14 @@ WARPGRADE_INLINE WARPGRADE_T2 atomicAdd(WARPGRADE_T2* p, WARPGRADE_T2 value) {
 #undef WARPGRADE_COMPARE_PAIRS
 #undef WARPGRADE_NARROW
 #undef WARPGRADE_WIDEN
+#undef WARPGRADE_TO_INTEGER
+#undef WARPGRADE_DIRECTED
+#undef WARPGRADE_FROM
+#undef WARPGRADE_INTEGER
+#undef WARPGRADE_T
+#undef WARPGRADE_T2
+#undef WARPGRADE_RAW
+#undef WARPGRADE_RAW2
+#undef WARPGRADE_BITS
+#undef WARPGRADE_VALUE
+#undef WARPGRADE_NAMED
