@@ -51,8 +51,7 @@ def command(
                 answers.write(line)
                 answers.flush()
             except BrokenPipeError:  # nobody reads any more: the server ends as by SIGTERM
-                with open(os.devnull, "w") as nowhere:
-                    os.dup2(nowhere.fileno(), answers.fileno())
+                os.dup2(os.open(os.devnull, os.O_WRONLY), answers.fileno())
                 os.kill(os.getpid(), signal.SIGTERM)
 
         try:
