@@ -150,7 +150,7 @@ class Arena(contextlib.AbstractContextManager["Arena"]):
     ) -> list[Placed]:
         """Lay the slots out and fill them. Raises ValueError when they don't fit.
 
-        With `leftovers` outputs hold finite numbers, as memory that was used before often does.
+        With `leftovers` outputs hold zeros and other finite numbers, as used memory often does.
         `inputs_writable` puts inputs into the output buffer, so that a store to one shows as a
         change instead of ending the worker. A CUDA device that works on copies requires it.
         """
@@ -188,7 +188,8 @@ class Arena(contextlib.AbstractContextManager["Arena"]):
             allocation.fill_(0xFF)  # NaN in every floating-point format, -1 in signed integers
         else:
             _NOISE.fill(allocation.view(slot.kind), possible=True)
-            _NOISE.fill(strided(allocation, slot, _first_byte(slot)), possible=leftovers)
+            view = strided(allocation, slot, _first_byte(slot))
+            (_NOISE.leave if leftovers else _NOISE.poison)(view)
         if slot.values is not None:
             strided(allocation, slot, _first_byte(slot)).copy_(slot.values)
         if judged:
@@ -226,6 +227,18 @@ class _Noise:
     def __init__(self) -> None:
         self._random = np.random.default_rng()  # seeded by the operating system, so unpredictable
         self._drawn: dict[tuple[torch.dtype, bool], torch.Tensor] = {}
+
+    def poison(self, values: torch.Tensor) -> None:
+        """Fill a tensor of any strides with values that no kernel computes."""
+        self.fill(values, possible=False)
+
+    def leave(self, values: torch.Tensor) -> None:
+        """Fill it with zeros and other numbers, at least one of the latter: a store changes it."""
+        self.fill(values, possible=True)
+        zero = np.asarray(self._random.integers(2, size=values.shape), bool)
+        if zero.all() and zero.size:
+            zero.flat[self._random.integers(zero.size)] = False
+        values.view(BITS[values.itemsize]).masked_fill_(torch.from_numpy(zero), 0)
 
     def fill(self, values: torch.Tensor, possible: bool) -> None:
         """Fill a tensor of any strides; `possible` allows values that a kernel may compute."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import Annotated
 
@@ -46,8 +47,12 @@ def command(
         os.dup2(2, 1)
 
         def write(line: str) -> None:
-            answers.write(line)
-            answers.flush()
+            try:
+                answers.write(line)
+                answers.flush()
+            except BrokenPipeError:  # nobody reads any more: the server ends as by SIGTERM
+                os.dup2(os.open(os.devnull, os.O_WRONLY), answers.fileno())
+                os.kill(os.getpid(), signal.SIGTERM)
 
         try:
             with ended_by_signals(), Server(exercises, write, settings) as server:

@@ -186,10 +186,23 @@ def _counted(session: Session, task: Task) -> MemoryEvidence:
         return MemoryEvidence(Status.not_measured, reason)
     case = memory_use.case_of(task, session.seed)
     try:
-        runs = memory_use.runs_of(session.runners.planned(task))
-        return memory_use.measure(runs, session.seed)
+        runner = session.runners.planned(task)
+        counted = memory_use.measure(memory_use.runs_of(runner), session.seed)
+        return _with_refusal(session, runner, counted)
     except Exception as error:
         return MemoryEvidence(Status.grader_error, own_trouble(error), str(case))
+
+
+def _with_refusal(session: Session, runner: Runner, counted: MemoryEvidence) -> MemoryEvidence:
+    """The use of memory, failed if the compiler for the GPU refuses a kernel that ran for it."""
+    if counted.status is not Status.passed or not session.effort.compile_ahead:
+        return counted
+    pending = runner.compile_in_background()
+    compiled = runner.compiled(pending) if pending else None
+    if compiled is None or compiled.failure is None:
+        return counted
+    verdict = compiled.failure.verdict
+    return replace(counted, status=verdict.status, reason=verdict.what)
 
 
 def count(session: Session, task: Task) -> tuple[MemoryEvidence, Plan]:

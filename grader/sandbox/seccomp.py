@@ -56,6 +56,8 @@ _YOUNG = {
 _SIGNALS = "kill pidfd_send_signal rt_sigqueueinfo rt_tgsigqueueinfo tgkill tkill"
 _GROUPS = "setpgid setsid"
 _NETWORK = "accept accept4 bind connect listen socketcall"
+# Landlock lets a process watch a folder that it can't list: it learns what others make there.
+_WATCHES = "inotify_add_watch inotify_init inotify_init1"
 
 # Calls of a running program in the emulator.
 _EMULATOR = (
@@ -95,7 +97,7 @@ def compile_filter(device: DeviceName, *, own_namespaces: bool = False) -> bytes
     refuse = seccomp.ERRNO(errno.EPERM)
     names = [_KERNEL, _IDENTITY, _CLOCK, _OTHERS, _OBJECTS, _METADATA]
     if device != "cuda":
-        names.append(_NETWORK)
+        names += [_NETWORK, _WATCHES]
     for name in " ".join(names).split():
         _add(seccomp, program, refuse, name)
     for number in _YOUNG.values():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ BACKEND_LIMITS = Limits(cpu_seconds=120.0, memory_bytes=4 << 30)
 _SLOW = "Triton's backend needs more than the 120 s of computing that it has for one kernel."
 COMPILE_SECONDS = 600.0  # by the clock, that are waited for the compilers of one variant
 MOST_BACKENDS = 2  # at a time: with two jobs in a grade they share the cores as it is
+MOST_ALIKE = 4  # kernels like a refused one that are compiled for a part
 Waiting = tuple[Specialisation, Kernel]
 
 
@@ -105,6 +106,28 @@ class BackendQueue:
         return taken
 
 
+class Refusals:
+    """The kernels of one variant that the compilers refuse."""
+
+    def __init__(self) -> None:
+        self.passed_over: dict[str, Failure] = {}  # by Triton's autotuner; by their keys, as met
+        self.made: dict[str, Failure] = {}  # by the keys of what backends were asked for
+        self._suspect: set[str] = set()  # sets of constants, dtypes and options of those
+
+    def note(self, wanted: Specialisation, failure: Failure, key: str = "") -> None:
+        """Note why a kernel is refused; `key` is that of what a backend was asked for."""
+        if key:
+            self.made[key] = failure
+            self._suspect.add(_of_all(wanted))
+        if failure.fields.get("autotuner_skips") is True:
+            self.passed_over.setdefault(wanted.key, failure)
+
+    def like_one(self, ran: Sequence[Waiting]) -> list[Waiting]:
+        """Those of some kernels that are like a refused one, the best aligned first."""
+        alike = [each for each in ran if self._suspect and _of_all(each[0]) in self._suspect]
+        return sorted(alike, key=lambda each: -len(each[0].attributes))
+
+
 class Kernels:
     """The kernels of one variant, as TTIR and as cubins, within a budget of time."""
 
@@ -122,7 +145,8 @@ class Kernels:
         self._spawn = spawn
         self._kept = kept = kept or KeptBuilds(None)
         self.budget = Budget(COMPILE_SECONDS)
-        self.passed_over: dict[str, Failure] = {}  # by Triton's autotuner; by their keys, as met
+        self._refusals = Refusals()
+        self.passed_over = self._refusals.passed_over
         self._frontend = Frontend(spawn, folder, kept, self.budget)
         self._layouts = LayoutCompiler(spawn, kept)
         self._device_code = Cubins(spawn, kept, cubins)
@@ -137,7 +161,7 @@ class Kernels:
         if isinstance(made, Kernel):
             self._queue.add(wanted, made)
         else:
-            self._note_refusal(wanted, made)
+            self._refusals.note(wanted, made)
         return made
 
     def text_of(self, wanted: Specialisation) -> Kernel | Failure:
@@ -176,7 +200,7 @@ class Kernels:
             # The frontend has ended, so no loop is endless: the text is long, or the machine slow.
             return too_long() if self.budget.seconds <= 0 else too_long(_SLOW)
         if isinstance(made, Failure):
-            self._note_refusal(wanted, made)
+            self._refusals.note(wanted, made)
         return made
 
     def refusal_of(self, wanted: Specialisation) -> Failure | None:
@@ -196,15 +220,12 @@ class Kernels:
 
     def _begin(self, waiting: Sequence[Waiting]) -> list[PendingAssembly]:
         """Ask backends for the cubins of these, but for what is known to become one."""
-        # For the GPU alignment matters: what can be loaded ahead of time, and into what.
-        texts = [(each, kernel, self._frontend.translate_aligned(each)) for each, kernel in waiting]
         asked = []
-        for each, kernel, text in texts:
-            ttir = (text if isinstance(text, Kernel) else kernel).ttir
-            key = _of_backend(ttir, each.options)
+        for each, kernel in waiting:
+            ttir, key = _asked(self._frontend, each, kernel)
             cubin = self._device_code.made.get(key)
             is_made = key in self._assembled or isinstance(cubin, DeviceKernel)
-            if not is_made and self._kept.get(key) is None:
+            if not is_made and key not in self._refusals.made and self._kept.get(key) is None:
                 asked.append(({"ttir": ttir, "options": each.options}, (each, kernel), key))
         shares = min(len(os.sched_getaffinity(0)), MOST_BACKENDS, len(asked))
         begun = []
@@ -237,13 +258,27 @@ class Kernels:
         for each, (wanted, kernel), key in zip(answers, pending.kernels, pending.keys, strict=True):
             if isinstance(error := each.get("error"), dict):
                 failure = Failure.of(error)
-                self._note_refusal(wanted, failure)
+                self._refusals.note(wanted, failure, key)
                 refused.append((wanted, kernel, failure))
             else:
                 self._assembled.add(key)
                 self._frontend.keep(key, "")
                 self._layouts.learn(key, each.get("layouts"))
         return refused
+
+    def refused_among(self, ran: Sequence[Waiting]) -> Iterator[tuple[Specialisation, Failure]]:
+        """Those of some kernels that the backend refuses, where it has refused one like them.
+
+        No other kernel stands for these: each is asked for by itself, the best aligned first.
+        """
+        made = self._refusals.made
+        alike = self._refusals.like_one(ran)[:MOST_ALIKE]
+        keyed = [(_asked(self._frontend, *each)[1], each) for each in alike]
+        for key, each in sorted(keyed, key=lambda pair: pair[0] not in made):
+            for pending in self._begin([each]):
+                self.settled(pending)
+            if key in made:
+                yield each[0], made[key]
 
     def _end(self, backends: Sequence[Worker]) -> None:
         for each in backends:
@@ -267,10 +302,6 @@ class Kernels:
             self._fitting.add(alike)
         return key in self.passed_over
 
-    def _note_refusal(self, wanted: Specialisation, failure: Failure) -> None:
-        if failure.fields.get("autotuner_skips") is True:
-            self.passed_over.setdefault(wanted.key, failure)
-
     def again(self, pending: PendingAssembly) -> None:
         """Put kernels that got no answer in line once more."""
         for wanted, kernel in pending.kernels:
@@ -282,6 +313,16 @@ class Kernels:
         self._layouts.close()
         self._device_code.close()
         self._frontend.close()
+
+
+def _asked(frontend: Frontend, wanted: Specialisation, made: Kernel) -> tuple[str, str]:
+    """The text that a backend gets of a kernel, and its key.
+
+    For the GPU alignment matters: what can be loaded ahead of time, and into what.
+    """
+    text = frontend.translate_aligned(wanted)
+    ttir = (text if isinstance(text, Kernel) else made).ttir
+    return ttir, _of_backend(ttir, wanted.options)
 
 
 def _of_backend(ttir: str, options: Mapping[str, Any]) -> str:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from grader.cases import Case
 from grader.executors.answers import Answers
 from grader.executors.compile.frontend import Failure, Kernel, too_long
 from grader.executors.compile.kept_builds import KeptBuilds, KeptForSource
-from grader.executors.compile.kernels import Kernels, PendingAssembly, facts
+from grader.executors.compile.kernels import Kernels, PendingAssembly, Waiting, facts
 from grader.executors.encoding import DeviceKernel
 from grader.executors.executor import Manner, limits_of
 from grader.executors.planned_runner import PlannedRunner, in_queues
@@ -58,11 +60,13 @@ class Launches:
         self.first: dict[str, Case] = {}  # the first case that launched each kernel
         self._met: set[str] = set()  # sets of constants, dtypes and options that were launched
         self._first_met: list[str] = []  # kernels that were the first with one of them
+        self._recent: dict[str, tuple[Case, Waiting]] = {}  # by their keys, since the last time
         # By kernel: in which case most is known of its arguments' alignment, and how much.
         self._aligned: dict[str, tuple[int, Case]] = {}
 
     def note(self, case: Case, kernel: Kernel, wanted: Specialisation) -> None:
         """Note the first case that launches a kernel, and the one whose arguments align best."""
+        self._recent.setdefault(wanted.key, (case, (wanted, kernel)))
         if kernel.name not in self.first:
             self.first[kernel.name] = case
             new = facts(wanted)
@@ -78,6 +82,22 @@ class Launches:
         options: the one whose cubin is the one that is compiled for all of them."""
         taken, self._first_met = self._first_met, []
         return list(dict.fromkeys(self._aligned[name][1] for name in taken))
+
+    def take_recent(self) -> dict[str, tuple[Case, Waiting]]:
+        """The kernels that were launched since the last time, by their keys, with a case each."""
+        taken, self._recent = self._recent, {}
+        return taken
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """What is compiled ahead of time, and all kernels that ran since the time before."""
+
+    begun: Sequence[PendingAssembly]
+    ran: Mapping[str, tuple[Case, Waiting]]
+
+    def __bool__(self) -> bool:
+        return bool(self.begun or self.ran)
 
 
 class PlannedTritonRunner(PlannedRunner):
@@ -229,23 +249,26 @@ class PlannedTritonRunner(PlannedRunner):
 
     # --- compiled ahead for the GPU ---------------------------------------------------------------
 
-    def compile_in_background(self) -> list[PendingAssembly]:
-        """Start compiling for the GPU what ran since the last time; nothing for nothing."""
-        return self._kernels.assemble()
+    def compile_in_background(self) -> Ahead:
+        """Start compiling for the GPU what ran since the last time; false where nothing did."""
+        return Ahead(self._kernels.assemble(), self.launches.take_recent())
 
-    def compiled(self, pending: Sequence[PendingAssembly]) -> Compiled | None:
+    def compiled(self, pending: Ahead) -> Compiled | None:
         """Wait for a compilation. None when a process of it died or said nothing sensible."""
         started = time.perf_counter()
-        answers = [self._kernels.settled(each) for each in pending]
-        for each, answer in zip(pending, answers, strict=True):
+        answers = [self._kernels.settled(each) for each in pending.begun]
+        for each, answer in zip(pending.begun, answers, strict=True):
             if answer is None:
                 self._kernels.again(each)
-        refused = [each for answer in answers for each in answer or ()]
+        refused = [
+            (self.launches.first.get(kernel.name), wanted, failure)
+            for answer in answers
+            for wanted, kernel, failure in answer or ()
+        ]
+        among = self._kernels.refused_among([kernel for _, kernel in pending.ran.values()])
+        alike = ((pending.ran[wanted.key][0], wanted, failure) for wanted, failure in among)
         results = (
-            _from_backend(
-                self._answers, self.tuning, self.launches.first.get(kernel.name), wanted, failure
-            )
-            for wanted, kernel, failure in refused
+            _from_backend(self._answers, self.tuning, *each) for each in chain(refused, alike)
         )
         first = next(filter(None, results), None)
         if first is None and None in answers and self._kernels.budget.seconds <= 0:

@@ -91,6 +91,9 @@ class _Atomic:
         if elements.mask is not None:
             elements.mask = np.broadcast_to(elements.mask, elements.shape)
         parts = elements.places("atomic")
+        if self.op.used:
+            for each in parts:
+                each.buffer.was_read = True
         elements.tell("atomic", parts)
         return elements, parts
 

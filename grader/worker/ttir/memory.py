@@ -23,7 +23,7 @@ class Buffer:
         self.address = address
         self.end = address + data.size
         self.writable = writable
-        self.was_read = False  # by a load
+        self.was_read = False  # by a load, or by an atomic whose result is used
         self._views: dict[type, np.ndarray] = {}
 
     def view(self, dtype: type) -> np.ndarray:

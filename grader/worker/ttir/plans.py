@@ -45,7 +45,8 @@ from .state import Finding, Limits
 
 MAX_PRINTED = 4000  # characters of kernels' output
 UNWRITTEN = (0xFFFF, 0x7FFF)  # of which a buffer has one, by its address
-LEFT = 0x3A3A  # instead, where memory was used before: a finite number in every format
+# Instead, where memory was used before: small, zero and large, finite in every format.
+LEFT = (0x3A3A, 0, 0x7A7A)
 # Of the work of a few programs: a long loop isn't run to its end.
 SAMPLED_LIMITS = Limits(steps=4000, elements=1 << 25)
 _FLOATS = {"fp16": "<e", "fp32": "<f", "fp64": "<d"}
@@ -171,7 +172,8 @@ class _Placed:
 
     def allocate(self) -> None:
         """Give it unwritten memory."""
-        holds = LEFT if self.leftovers else UNWRITTEN[self.address // addresses.ALIGNMENT % 2]
+        fillings = LEFT if self.leftovers else UNWRITTEN
+        holds = fillings[self.address // addresses.ALIGNMENT % len(fillings)]
         words = np.full(-(-self.size // 2), holds, "<u2")
         self.bytes = torch.from_numpy(words.view(np.uint8)[: self.size])
         self.buffer = None

@@ -366,6 +366,12 @@ def test_leftovers_are_numbers_and_nobody_takes_one_for_unwritten(arena: Arena, 
     assert not outcome.unwritten.any() and not outcome.changed
 
 
+def test_leftovers_have_zeros_and_a_number_that_zeros_would_change(arena: Arena) -> None:
+    held = [seen(arena, arena.place([output_slot()], leftovers=True)[0]).clone() for _ in range(20)]
+    assert all(each.any() for each in held)
+    assert any((each == 0).any() for each in held)
+
+
 def test_what_was_written_and_its_values_are_taken_from_one_copy(arena: Arena, monkeypatch) -> None:
     """Else a worker could answer one of the two looks rightly and the other not."""
     placed = arena.place([output_slot()])

@@ -73,6 +73,22 @@ def test_sigterm_answers_what_is_left_as_interrupted():
     assert server.returncode == 130
 
 
+def test_the_server_ends_where_nobody_reads_its_answers():
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        SERVE, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    ) as server:
+        assert server.stdin and server.stdout and server.stderr
+        server.stdout.close()
+        server.stdin.write("{}\n" * 3)
+        server.stdin.flush()  # and stays open
+        try:
+            assert server.wait(60) == 130
+        finally:
+            server.kill()
+        assert server.stderr.read() == ""
+
+
 def test_what_is_asked_for_in_python_and_is_not_there_is_a_mistake(tmp_path):
     with pytest.raises(warpgrade.Mistake, match="expected one of silu/triton, silu/cuda, got"):
         warpgrade.check(TRITON, "silu")

@@ -295,6 +295,42 @@ def test_a_kernel_that_isnt_tuned_has_to_compile(sandbox):
     assert "the compiler for the GPU refuses it" in seen.compiled.verdict.what
 
 
+def test_a_kernel_that_doesnt_compile_fails_each_part_that_launches_it(sandbox):
+    """Only its first cases are compiled for; a part is what ran between two compilations."""
+    exercise = SPECS["silu"]
+    variant = exercise.variants["triton"]
+    path = sandbox.hold(variant.file, tuned(configs="((64, 64),)").encode())
+    parts = [(300, 301), (300,), (512,), (1,)]  # n=512 has another alignment, n=1 is a constant
+    with PlannedTritonRunner(sandbox, Task(exercise, variant), path) as runner:
+        pending = []
+        for sizes in parts:
+            assert all(runner.run(case("float32", n=n)).verdict.passed for n in sizes)
+            pending.append(runner.compile_in_background())
+        compiled = [runner.compiled(each).failure for each in pending]
+        runner.run(case("bfloat16", n=300))
+        compiled.append(runner.compiled(runner.compile_in_background()).failure)
+        nothing = runner.compile_in_background()
+    assert not nothing
+    assert [each.status for each in compiled] == [Status.compile_error] * 5
+    sizes = [each.case.sizes for each in compiled]
+    assert sizes == [(("n", n),) for n in (300, 300, 512, 1, 300)]
+
+
+def test_a_part_whose_kernels_are_aligned_less_may_compile(sandbox):
+    tuner, rest = PIPELINED.split("@triton.jit\n")
+    untuned = tuner.partition("@triton.autotune")[0] + "@triton.jit\n" + rest
+    text = untuned.replace("a.shape[1])", "a.shape[1], BLOCK=128, num_stages=8)")
+    exercise = SPECS["gemm"]
+    variant = exercise.variants["triton_v3"]
+    path = sandbox.hold(variant.file, text.encode())
+    with PlannedTritonRunner(sandbox, Task(exercise, variant), path) as runner:
+        found = []
+        for sizes in ({"M": 32, "N": 32, "K": 128}, {"M": 17, "N": 19, "K": 131}):
+            assert runner.run(case("float16", **sizes)).verdict.passed
+            found.append(runner.compiled(runner.compile_in_background()).failure)
+    assert found[0].status is Status.compile_error and found[1] is None
+
+
 def test_a_second_call_runs_with_what_compiles(sandbox):
     text = tuned("y = y + (1.0 if BLOCK == 64 else 0.0)", ONE_FITS)
     text = text.replace(

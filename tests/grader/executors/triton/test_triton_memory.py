@@ -613,6 +613,12 @@ def test_a_wrong_kernel_is_not_measured(run):
     assert run(source).status is Status.wrong_values
 
 
+def test_a_kernel_of_these_sizes_alone_has_to_compile(run):
+    evidence = run(RIGHT.replace("num_warps=8", "num_warps=64 if n_elements >= 4096 else 8"))
+    assert evidence.status is Status.compile_error
+    assert "a block has at most 1024" in evidence.reason
+
+
 # --- every run ------------------------------------------------------------------------------------
 
 READS_BEHIND = """
