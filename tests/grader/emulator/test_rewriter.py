@@ -24,7 +24,7 @@ def rewritten(text: str) -> str:
 
 
 def launch(name: str, configuration: str, kernel: str, arguments: str) -> str:
-    return f'::warpgrade::launcher("{name}",{configuration})({kernel})({arguments})'
+    return f'::warpgrade::warpgrade_launcher("{name}",{configuration})({kernel})({arguments})'
 
 
 # ---- Launches ------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def test_a_launch_in_a_macro_is_rewritten_and_named_by_its_user() -> None:
 
 def test_a_macro_may_have_a_launch_s_configuration_without_its_kernel() -> None:
     made = rewritten("#define ON(grid, block) <<< grid, block >>>\nvoid f() { k ON(1, 32)(x); }\n")
-    assert "#define ON(grid, block) ->*::warpgrade::configuration( grid, block )\n" in made
+    assert "#define ON(grid, block) ->*::warpgrade::warpgrade_configuration( grid, block )" in made
 
 
 def test_comments_texts_and_code_that_is_off_stay_as_they_are() -> None:
