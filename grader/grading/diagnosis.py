@@ -281,6 +281,8 @@ def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
         probes = [smallest.with_size(name, size) for size in sizes]
     else:
         probes = [plain, replace(smallest, layouts=()), replace(smallest, data=space.plain_data)]
+        if condition.kind == "always":
+            probes += _whole_tiles(space, plain)
         probes.append(replace(smallest, patterns=()))
         for name, value in smallest.sizes:
             sizes = (value + 1, 2 * value, value + 7, value - 1)
@@ -288,6 +290,17 @@ def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
             probes.append(plain.with_size(name, 2 * value))
     allowed = [case for case in dict.fromkeys(probes) if space.allows(dict(case.sizes))]
     return allowed[:MAX_PROBES]
+
+
+def _whole_tiles(space: Space, case: Case) -> Iterator[Case]:
+    """The case with large powers of two as its sizes: many kernels are right for whole tiles only.
+
+    The cases that a search has run may all be small ones, which no such kernel is right for.
+    """
+    for rules in space.alternatives:
+        for name, rule in rules.items():
+            case = case.with_size(name, 1 << (rule.high.bit_length() - 1))
+        yield case
 
 
 # --- hints -------------------------------------------------------------------------------------
