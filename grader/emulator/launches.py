@@ -1,8 +1,4 @@
-"""Rewrites launches, `kernel<T><<<grid, block>>>(a)`, as C++: see include/warpgrade/launch.h.
-
-A launch may stand in a macro. Names that replace it begin with `warpgrade`, since the preprocessor
-would put an argument in the place of a name that the macro has as its parameter.
-"""
+"""Rewrites launches, `kernel<T><<<grid, block>>>(a)`, as C++: see include/warpgrade/launch.h."""
 
 from __future__ import annotations
 
@@ -65,7 +61,7 @@ def rewrite(text: str, run: Run, at: int, kernels: Mapping[str, Kernel]) -> list
     first = _callee_start(code, at)
     end = _configuration_end(code, at)
     if at == 0 and end == len(code) - 1:  # a macro of a configuration alone
-        before = "->*::warpgrade::warpgrade_configuration("
+        before = "->*::warpgrade::configuration("
         return [Edit(code[0].start, code[0].end, before), Edit(code[end].start, code[end].end, ")")]
     if first is None or end is None or code[end + 1 : end + 2] == () or code[end + 1].text != "(":
         return Trouble(code[at].start, "a launch in a form that the emulator doesn't understand")
@@ -81,7 +77,7 @@ def rewrite(text: str, run: Run, at: int, kernels: Mapping[str, Kernel]) -> list
     # The name's line breaks stay in place; the name moves behind the configuration.
     # In `c?a<<<...>>>():b<<<...>>>()` a `::` beside the `:` would be read as `::` and `:`.
     gap = " " if text[: callee[0].start].endswith(":") else ""
-    before = f"{gap}::warpgrade::warpgrade_launcher({_name(kernel, callee, run)},"
+    before = f"{gap}::warpgrade::launcher({_name(kernel, callee, run)},"
     return [
         Edit(callee[0].start, code[at].end, before),
         Edit(code[end].start, code[end].end, ")" + function),

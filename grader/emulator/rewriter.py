@@ -1,6 +1,6 @@
 """CUDA C++ to C++ that g++ accepts. Lines never shift: every edit keeps its line breaks.
 
-    kernel<T><<<grid, block>>>(a, b)      ::warpgrade::warpgrade_launcher("kernel<T>", grid, block)
+    kernel<T><<<grid, block>>>(a, b)      ::warpgrade::launcher("kernel<T>", grid, block)
                                               (kernel<T>)(a, b)
     extern __shared__ float s[];          float (&s)[] = *reinterpret_cast<float (*)[]>(...);
     __shared__ alignas(16) int s[4];      alignas(16) __shared__ int s[4];
@@ -56,7 +56,7 @@ def rewrite(source: Source) -> Rewritten:
                 if isinstance(made, Trouble):
                     troubles.append(made)
                 else:
-                    edits.extend(made)
+                    edits.extend(_with_names_kept(each, run.parameters) for each in made)
         edits.extend(launches.casts_of_kernels(run.tokens))
         edits.extend(_bounds_marks(run.tokens))
         edits.extend(variables.dynamic_shared(run.tokens))

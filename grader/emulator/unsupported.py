@@ -376,7 +376,7 @@ _WORDS = {
     "has no member named 'barrier_wait'": "barriers in two steps (barrier_arrive, barrier_wait)",
     "has no member named 'numRegs'": "the number of a kernel's registers (numRegs)",
     "has no member named 'localSizeBytes'": "a kernel's local memory (localSizeBytes)",
-    "no match for call to '(warpgrade_launcher) (<unresolved overloaded": (
+    "no match for call to '(launcher) (<unresolved overloaded": (
         "a launch in a macro whose kernel template is known by its arguments only"
     ),
 }

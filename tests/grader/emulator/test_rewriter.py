@@ -24,7 +24,7 @@ def rewritten(text: str) -> str:
 
 
 def launch(name: str, configuration: str, kernel: str, arguments: str) -> str:
-    return f'::warpgrade::warpgrade_launcher("{name}",{configuration})({kernel})({arguments})'
+    return f'::warpgrade::launcher("{name}",{configuration})({kernel})({arguments})'
 
 
 # ---- Launches ------------------------------------------------------------------------------------
@@ -95,7 +95,9 @@ def test_a_launch_in_a_macro_is_rewritten_and_named_by_its_user() -> None:
     assert 'launcher("k",1, 1)(k)(x)' in made
 
 
-def test_a_macro_of_inline_assembly_may_have_our_names_as_its_parameters() -> None:
+def test_a_macro_may_have_our_names_as_its_parameters() -> None:
+    made = rewritten("#define MAKE(launcher) void launcher(int n) { k<<<n, 32>>>(n); }\n")
+    assert '::warpgrade::l##auncher("k",n, 32)(k)(n)' in made
     text = '#define LANE(lane, put) asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane))\n'
     made = rewritten(text)
     assert "::ptx::p##ut" in made and "::ptx::l##ane()" in made
@@ -106,7 +108,7 @@ def test_a_macro_of_inline_assembly_may_have_our_names_as_its_parameters() -> No
 
 def test_a_macro_may_have_a_launch_s_configuration_without_its_kernel() -> None:
     made = rewritten("#define ON(grid, block) <<< grid, block >>>\nvoid f() { k ON(1, 32)(x); }\n")
-    assert "#define ON(grid, block) ->*::warpgrade::warpgrade_configuration( grid, block )" in made
+    assert "#define ON(grid, block) ->*::warpgrade::configuration( grid, block )\n" in made
 
 
 def test_comments_texts_and_code_that_is_off_stay_as_they_are() -> None:

@@ -1,6 +1,6 @@
 // The rewriter turns `kernel<<<grid, block, shared, stream>>>(arguments)` into:
 //
-//     ::warpgrade::warpgrade_launcher("kernel", grid, block, shared, stream)(kernel)(arguments)
+//     ::warpgrade::launcher("kernel", grid, block, shared, stream)(kernel)(arguments)
 //
 // The second call knows the kernel's parameter types, so that `0` and `NULL` convert to pointers as
 // in CUDA. Where the kernel's type can only be deduced from the arguments (a template's arguments
@@ -128,11 +128,11 @@ struct DeducedKernel {
     }
 };
 
-struct warpgrade_launcher {
+struct launcher {
     LaunchShape shape;
 
-    WARPGRADE_INLINE warpgrade_launcher(const char* kernel, dim3 grid, dim3 block,
-                                        size_t dynamic_shared = 0, cudaStream_t stream = nullptr)
+    WARPGRADE_INLINE launcher(const char* kernel, dim3 grid, dim3 block, size_t dynamic_shared = 0,
+                              cudaStream_t stream = nullptr)
         : shape{kernel, grid, block, dynamic_shared, stream} {}
 
     template <class... P>
@@ -145,7 +145,7 @@ struct warpgrade_launcher {
     }
 };
 
-// `kernel->*warpgrade_configuration(grid, block)(arguments)`: of a macro that has no kernel.
+// `kernel->*configuration(grid, block)(arguments)`: of a macro that has a configuration alone.
 template <class F>
 struct Launch {
     F of;
@@ -154,11 +154,11 @@ template <class... P, class F>
 WARPGRADE_INLINE void operator->*(void (*kernel)(P...), const Launch<F>& launch) {
     launch.of(kernel);
 }
-struct warpgrade_configuration {
-    warpgrade_launcher configured;
+struct configuration {
+    launcher configured;
 
-    WARPGRADE_INLINE warpgrade_configuration(dim3 grid, dim3 block, size_t dynamic_shared = 0,
-                                             cudaStream_t stream = nullptr)
+    WARPGRADE_INLINE configuration(dim3 grid, dim3 block, size_t dynamic_shared = 0,
+                                   cudaStream_t stream = nullptr)
         : configured("", grid, block, dynamic_shared, stream) {}
 
     template <class... A>
