@@ -174,6 +174,10 @@ EXCHANGED_LAUNCH = (
     "The grid comes first, then the block: <<<grid, block>>>. In the other order this launch could "
     "run."
 )
+EMPTY_GRID = (
+    "A quotient of integers is rounded down, so a size below its divisor gives no block: write "
+    "(n + BLOCK - 1) / BLOCK."
+)
 
 
 def is_across_the_end(text: str) -> bool:

@@ -70,7 +70,8 @@ def rewrite(text: str, run: Run, at: int, kernels: Mapping[str, Kernel]) -> list
     kernel = _SPACE_OR_COMMENT.sub(" ", _SPLICE.sub("", source))
     known = kernels.get(_base_name(callee))
     if known and known.is_deduced(_explicit_arguments(callee)):
-        function = f".deduced([](auto... argument) WARPGRADE_UNSEEN {{ {kernel}(argument...); }})"
+        call = f"{kernel}(warpgrade_argument...);"
+        function = f".deduced([](auto... warpgrade_argument) WARPGRADE_UNSEEN {{ {call} }})"
     else:
         function = f"({kernel})"
     # The name's line breaks stay in place; the name moves behind the configuration.

@@ -28,6 +28,7 @@ from pydantic.dataclasses import dataclass
 from grader.emulator.findings import (
     ACROSS_BLOCKS,
     ACROSS_THE_END,
+    EMPTY_GRID,
     EXCHANGED_LAUNCH,
     KINDS,
     PAST_A_VARIABLE,
@@ -280,6 +281,8 @@ def message_of(
         hint = kind.by_first_thread
     elif kind.status == "launch_error" and is_exchanged_launch(parts.text):
         hint = EXCHANGED_LAUNCH
+    elif "a grid needs at least one block" in parts.text:  # runtime/launch.cpp
+        hint = EMPTY_GRID
     sentence = kind.sentence(parts)
     if finding.count > 1 and finding.thread is not None:  # host code is called twice
         sentence += f" The same happened {finding.count:,} times there; this was the first."

@@ -20,8 +20,8 @@ code.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, replace
 
 from . import kernels, launches, ptx, tokens, unsupported, variables
 from .edits import Edit, Trouble, apply
@@ -49,14 +49,14 @@ def rewrite(source: Source) -> Rewritten:
     for run in source.runs():
         for i, token in enumerate(run.tokens):
             if token.text in ptx.WORDS and (translated := ptx.rewrite(run.tokens, i, macros)):
-                edits.append(translated)
+                edits.append(_with_names_kept(translated, run.parameters))
             if launches.is_launch(run.tokens, i):
                 places.append(token.start)
                 made = launches.rewrite(source.text, run, i, known)
                 if isinstance(made, Trouble):
                     troubles.append(made)
                 else:
-                    edits.extend(made)
+                    edits.extend(_with_names_kept(each, run.parameters) for each in made)
         edits.extend(launches.casts_of_kernels(run.tokens))
         edits.extend(_bounds_marks(run.tokens))
         edits.extend(variables.dynamic_shared(run.tokens))
@@ -71,6 +71,21 @@ def rewrite(source: Source) -> Rewritten:
         edits.append(Edit(include.at.start, include.end, ""))
     text = apply(source.text, edits)
     return Rewritten(text, tuple(troubles), tuple(sorted(places)), frozenset(known))
+
+
+_OF_OURS = re.compile(r"(?:(?<=warpgrade::)|(?<=ptx::))(\w)(\w+)")
+
+
+def _with_names_kept(edit: Edit, parameters: Container[str]) -> Edit:
+    """An edit of a macro's body, where no name of ours is taken for one of these parameters.
+
+    The preprocessor puts arguments in before it joins what stands beside ##.
+    """
+
+    def split(match: re.Match[str]) -> str:
+        return f"{match[1]}##{match[2]}" if match[0] in parameters else match[0]
+
+    return replace(edit, text=_OF_OURS.sub(split, edit.text))
 
 
 MOST_BEFORE = 20  # tokens that are read to know whether a name stands in a list of attributes

@@ -46,7 +46,7 @@ class Condition:
     text: str  # "cols > 1024", "x.layout=row_padded", "data=large"; "" for kind always
     complement: str  # "cols <= 1024"; "" stands for "every other case"
     holds: Callable[[Case], bool]
-    kind: str  # above, below, odd_size, not_multiple, layout, data, scalar, always
+    kind: str  # above, below, odd_size, not_multiple, not_multiples, layout, data, scalar, always
     subject: str = ""  # the size or argument
     value: int | float | str = ""
 
@@ -121,6 +121,8 @@ def _candidates(space: Space, smallest: Case, outcomes: dict[Case, bool]) -> Ite
     yield from categorical
     sizes = list(_of_sizes(smallest, outcomes))
     yield from sizes
+    if len(smallest.sizes) > 1:
+        yield from map(partial(_of_tiles, smallest), (2**k for k in range(2, 8)))
     # Padded rows only matter where there is a second row, so both conditions count together.
     for one in categorical:
         passing = {case: failed for case, failed in outcomes.items() if one.holds(case)}
@@ -190,6 +192,20 @@ def _of_size(kind: str, name: str, value: int = 0) -> Condition:
     text, other, is_met = _OF_SIZES[kind]
     words = text.format(name, value), other.format(name, value)
     return Condition(*words, lambda case: is_met(case.size(name), value), kind, name, value)
+
+
+def _of_tiles(smallest: Case, step: int) -> Condition:
+    """The condition that some size isn't a multiple of `step`: a kernel is for whole tiles only."""
+    *first, last = (name for name, _ in smallest.sizes)
+    either, all_of = (f"{', '.join(first)} {word} {last}" for word in ("or", "and"))
+    return Condition(
+        f"{either} not a multiple of {step}",
+        f"{all_of} multiples of {step}",
+        lambda case: any(size % step for _, size in case.sizes),
+        "not_multiples",
+        either,
+        step,
+    )
 
 
 def _as_tried(condition: Condition, outcomes: dict[Case, bool]) -> Condition:
@@ -274,6 +290,11 @@ def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
         # Early, since at most MAX_PROBES are tried: other sizes may be what matters.
         others = [(other, value) for other, value in smallest.sizes if other != name]
         probes[2:2] = [smallest.with_size(other, value + 1) for other, value in others]
+    elif condition.kind == "not_multiples":
+        step, names = int(condition.value), [name for name, _ in smallest.sizes]
+        probes = [_with_sizes(plain, dict.fromkeys(names, n * step)) for n in (1, 2, 3)]
+        more = [(name, step + rest) for name in names for rest in (1, step // 2)]
+        probes[2:2] = [probes[0].with_size(*each) for each in more]
     elif condition.kind == "odd_size":
         name, value = condition.subject, smallest.size(condition.subject)
         power = 1 << value.bit_length()
@@ -281,6 +302,8 @@ def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
         probes = [smallest.with_size(name, size) for size in sizes]
     else:
         probes = [plain, replace(smallest, layouts=()), replace(smallest, data=space.plain_data)]
+        if condition.kind == "always":
+            probes += _whole_tiles(space, plain)
         probes.append(replace(smallest, patterns=()))
         for name, value in smallest.sizes:
             sizes = (value + 1, 2 * value, value + 7, value - 1)
@@ -288,6 +311,22 @@ def _probes(space: Space, smallest: Case, condition: Condition) -> list[Case]:
             probes.append(plain.with_size(name, 2 * value))
     allowed = [case for case in dict.fromkeys(probes) if space.allows(dict(case.sizes))]
     return allowed[:MAX_PROBES]
+
+
+def _whole_tiles(space: Space, case: Case) -> Iterator[Case]:
+    """The case with large powers of two as its sizes: many kernels are right for whole tiles only.
+
+    The cases that a search has run may all be small ones, which no such kernel is right for.
+    """
+    for rules in space.alternatives:
+        largest = {name: 1 << (rule.high.bit_length() - 1) for name, rule in rules.items()}
+        yield _with_sizes(case, largest)
+
+
+def _with_sizes(case: Case, sizes: dict[str, int]) -> Case:
+    for name, size in sizes.items():
+        case = case.with_size(name, size)
+    return case
 
 
 # --- hints -------------------------------------------------------------------------------------
@@ -351,6 +390,11 @@ def _hint_from_condition(verdict: Verdict, condition: Condition | None) -> str:
         return (
             f"Who stores the last elements of {name}, which are fewer than {value}? A number of "
             "blocks that is rounded down leaves them out."
+        )
+    if condition.kind == "not_multiples":
+        return (
+            f"Is the number of blocks rounded up for {name}, and are loads and stores of the last, "
+            "partly filled block masked?"
         )
     if condition.kind == "not_multiple":
         return f"Is the last, partly filled block of {name} masked with what adds nothing?"

@@ -333,6 +333,7 @@ def test_a_launch_that_could_run_with_grid_and_block_exchanged_is_told(
 ) -> None:
     _, hint = message_of(finding(kind="launch_error", text=launch), "k.cu", SOURCE, 3)
     assert ("<<<grid, block>>>" in hint) == is_exchanged
+    assert ("rounded down" in hint) == ("grid (0" in launch)
 
 
 def test_no_kind_but_the_tables_has_a_status() -> None:

@@ -95,6 +95,17 @@ def test_a_launch_in_a_macro_is_rewritten_and_named_by_its_user() -> None:
     assert 'launcher("k",1, 1)(k)(x)' in made
 
 
+def test_a_macro_may_have_our_names_as_its_parameters() -> None:
+    made = rewritten("#define MAKE(launcher) void launcher(int n) { k<<<n, 32>>>(n); }\n")
+    assert '::warpgrade::l##auncher("k",n, 32)(k)(n)' in made
+    text = '#define LANE(lane, put) asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane))\n'
+    made = rewritten(text)
+    assert "::ptx::p##ut" in made and "::ptx::l##ane()" in made
+    assert "##" not in rewritten(
+        text.replace("LANE(lane, put)", "LANE(id)").replace("(lane)", "(id)")
+    )
+
+
 def test_a_macro_may_have_a_launch_s_configuration_without_its_kernel() -> None:
     made = rewritten("#define ON(grid, block) <<< grid, block >>>\nvoid f() { k ON(1, 32)(x); }\n")
     assert "#define ON(grid, block) ->*::warpgrade::configuration( grid, block )\n" in made

@@ -130,6 +130,32 @@ def test_what_always_fails_is_said_to():
     assert probed  # also on cases run for the purpose
 
 
+def test_a_kernel_that_is_right_for_whole_tiles_is_not_said_to_fail_always():
+    def fails(case):
+        return any(size % 32 for _, size in case.sizes)
+
+    exercise = EXERCISES["transpose"]
+    space = Space(Task(exercise, exercise.variants["cuda_v3"]), "float32", "ragged", 4)
+    outcomes = {case: fails(case) for case in space.edges()[:12]}
+    assert all(outcomes.values())
+    found = separate(space, space.edges()[0], outcomes, fails)
+    assert found is not None
+    assert found.sentence == (
+        f"Every case with rows or cols not a multiple of 32 fails ({found.failing} tried); "
+        f"every case with rows and cols multiples of 32 passes ({found.passing} tried)."
+    )
+
+
+def test_a_size_that_needs_smaller_tiles_than_another_is_not_said_to_need_as_large_ones():
+    def fails(case):
+        return bool(case.size("rows") % 16 or case.size("cols") % 64)
+
+    exercise = EXERCISES["transpose"]
+    space = Space(Task(exercise, exercise.variants["cuda_v3"]), "float32", "ragged", 4)
+    outcomes = {case: fails(case) for case in space.edges()[:12]}
+    assert separate(space, space.edges()[0], outcomes, fails) is None
+
+
 def test_where_a_variant_has_one_dtype_no_dtype_is_named():
     exercise = EXERCISES["copy_first_column"]
     space = Space(Task(exercise, next(iter(exercise.variants.values()))), "float32", "ragged", 4)
