@@ -160,6 +160,9 @@ def known_names(exercises: Mapping[str, Exercise], names: Iterable[str] | None) 
             has_spec = any(stem == each.stem for each in the_course().specs.glob("*.yaml"))
             if has_spec and stem not in exercises:
                 refuse(f"{name}: expected an exercise whose spec is right, one of {there_are}")
+            if stem in exercises and name != stem and len(exercises[stem].variants) > 1:
+                there_are = ", ".join(f"{stem}/{each}" for each in exercises[stem].variants)
+                refuse(f"{name}: expected a variant of {stem}, one of {there_are}.{hint}")
             refuse(f"{name}: expected the name of an exercise, one of {there_are}.{hint}")
     return names
 
