@@ -226,6 +226,34 @@ def _crossed(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
         yield scope.edit("crossed", changes, what, "Each index has its own bound.", 0)
 
 
+_DIRECTION = re.compile(r"\b(\w+)\[(:, None|None, :)\]")
+
+
+def _turned_indices(scope: Scope) -> Iterator[Edit]:
+    """An access whose two indices go along each other's axis of the block."""
+    code = scope.text.code
+    for call in scope.calls:
+        if call.name not in ("tl.load", "tl.store") or not call.arguments:
+            continue
+        low, high = call.arguments[0]
+        is_named = code[low:high].isidentifier()
+        pointers = _definition(scope, code[low:high], call.start) if is_named else None
+        address = pointers.span(1) if pointers else (low, high)
+        mask = _mask_of(scope, call)
+        for spans in ([address], [address, mask]) if mask else ([address],):
+            matches = [each for span in spans for each in scope.matches(_DIRECTION, *span)]
+            names = [f"`{each[1]}`" for each in scope.matches(_DIRECTION, *address)]
+            if len({each[2] for each in matches}) < 2 or len(names) != 2:
+                continue
+            what = f"{names[0]} and {names[1]} go along each other's axis here"
+            advice = "`[:, None]` counts down the rows of a block, `[None, :]` across its columns."
+            changes = [
+                Change(*each.span(2), "None, :" if each[2] == ":, None" else ":, None")
+                for each in matches
+            ]
+            yield scope.edit("subscripts", changes, what, advice, 2)
+
+
 _WIDENED = re.compile(r"\.to\(tl\.float32\)")
 
 
@@ -258,6 +286,7 @@ RULES: Sequence[Rule] = (
     _without_bounds,
     _same_each_round,
     _crossed,
+    _turned_indices,
     _filled_before_cast,
     _turned,
 )

@@ -140,6 +140,28 @@ def _offsets(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("offset", low, high, new, 2, around)
 
 
+def _one_for_all(scope: Scope) -> Iterator[Edit]:
+    """A load of one number for all of a block, where other loads have one for each element."""
+    code = scope.text.code
+    loads = [each for each in scope.calls if each.name == "tl.load" and each.arguments]
+    masked: dict[str, str] = {}  # by a block's offsets, the mask that they are loaded with
+    for call in loads:
+        low, high = call.arguments[0]
+        for name in re.findall(r"\w+", code[low:high]):
+            if scope.kinds.get(name) == "offsets":
+                masked.setdefault(name, code[high : call.end - 1])
+    for call in loads:
+        low, high = call.arguments[0]
+        pointer, plus, number = code[low:high].partition(" + ")
+        if not plus or scope.kinds.get(number) != "int":
+            continue
+        for offsets, mask in itertools.islice(masked.items(), MOST_OFFSETS):
+            new = offsets + mask * (len(call.arguments) == 1)
+            edit = scope.instead("offset", low + len(pointer) + 3, high, new, 1, (low, high))
+            advice = f"By {scope.quoted(0, 0, number)} every element of the block gets the same."
+            yield replace(edit, advice=advice)
+
+
 MOST_OFFSETS = 6
 _NARROW_FIRST = re.compile(
     r"\b(\w+) = tl\.(?:zeros|full)\([^=\n]*?(?:dtype=|, )(?!tl\.(?:float32|float64|u?int))"
@@ -520,6 +542,7 @@ OF_KERNELS: Sequence[Rule] = (
     _axes,
     _reduced_axes,
     _offsets,
+    _one_for_all,
     _last_group,
     _last_of_named_groups,
     _casts,

@@ -3,7 +3,7 @@
 import pytest
 
 from grader.grading.edits.proposals import edits_of
-from tests.support.changed_texts import changed, scopes
+from tests.support.changed_texts import changed, scopes, undone
 
 TEXT = """
 import triton
@@ -263,3 +263,52 @@ def test_a_tile_without_a_mask_gets_the_bounds_that_its_indices_have_elsewhere()
         if edit.name == "without_mask" and "tl.store" in edit.what
     ]
     assert (1, "This `tl.store` lacks `mask=(i[:, None] < M) & (k[None, :] < K)`") in told
+
+
+CROSSED = """
+@triton.jit
+def k(x_ptr, out_ptr, M, N, S, BLOCK: tl.constexpr):
+    m, n = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, BLOCK)
+    tile = tl.load(x_ptr + m[:, None] * S + n[None, :], mask=(m[:, None] < M) & (n[None, :] < N))
+    places = out_ptr + n[:, None] * M + m[None, :]
+    tl.store(places, tl.trans(tile), mask=(n[:, None] < N) & (m[None, :] < M))
+
+
+def f(x, out):
+    k[(1,)](x, out, *x.shape, x.stride(0), BLOCK=16)
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("n[:, None] * M + m[None, :]", "n[None, :] * M + m[:, None]"),
+        (
+            "x_ptr + m[:, None] * S + n[None, :], mask=(m[:, None] < M) & (n[None, :] < N)",
+            "x_ptr + m[None, :] * S + n[:, None], mask=(m[None, :] < M) & (n[:, None] < N)",
+        ),
+    ],
+)
+def test_two_indices_along_each_other_s_axis_are_turned_at_once(right, wrong):
+    assert "subscripts" in undone(CROSSED, right, wrong, is_triton=True)
+
+
+PER_COLUMN = """
+@triton.jit
+def k(x_ptr, w_ptr, out_ptr, stride, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    w = tl.load(w_ptr + cols, mask=cols < n, other=0.0)
+    x = tl.load(x_ptr + row * stride + cols, mask=cols < n, other=0.0)
+    tl.store(out_ptr + row * stride + cols, x * w, mask=cols < n)
+
+
+def f(x, w, out):
+    k[(x.shape[0],)](x, w, out, x.stride(0), x.shape[1], BLOCK=16)
+"""
+
+
+@pytest.mark.parametrize("wrong", ["w_ptr + row", "w_ptr + row, mask=cols < n, other=0.0"])
+def test_a_number_that_all_of_a_block_gets_may_be_one_for_each_element(wrong):
+    right = "w_ptr + cols, mask=cols < n, other=0.0"
+    assert "offset" in undone(PER_COLUMN, right, wrong, is_triton=True)
