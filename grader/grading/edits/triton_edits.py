@@ -330,6 +330,30 @@ def _other_strides(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("stride", changes, what, advice, 2)
 
 
+_TURNED = r"(\w+) = \w+(?:\.T|\.mT|\.t\(\)|\.(?:transpose|permute)\([^()\n]*\))[ \t]*$"
+
+
+def _turned_views(scope: Scope) -> Iterator[Edit]:
+    """A transposed view that a kernel reads as if the elements of its rows lay side by side."""
+    source = scope.text.source
+    views = [match[1] for match in scope.matches(rf"(?m)^[ \t]*{_TURNED}")]
+    for view, call in itertools.product(views, scope.launches):
+        callee = scope.callee_of(call)
+        for (low, high), stride in zip(
+            call.arguments, callee.parameters if callee else (), strict=False
+        ):
+            if callee is None or source[low:high] != f"{view}.stride(0)":
+                continue
+            index = r"(\w+(?:\[[:, None]+\])?)"
+            sums = scope.matches(rf"{index} \* {stride} \+ {index}", callee.body, callee.end)
+            changes = [Change(*each.span(), f"{each[1]} + {each[2]} * {stride}") for each in sums]
+            if changes:
+                what = f"The elements of a row of `{view}`, a view, lie `{view}.stride(1)` apart"
+                advice = f"Read `{changes[0].new}` there, and pass that stride."
+                changes.append(Change(low, high, f"{view}.stride(1)"))
+                yield scope.edit("view", changes, what, advice, 1)
+
+
 def _one_block(scope: Scope) -> Iterator[Edit]:
     """A block of a fixed size for rows that may be longer."""
     bodies = "\n".join(scope.text.code[each.body : each.end] for each in scope.kernels)
@@ -556,6 +580,7 @@ OF_LAUNCHERS: Sequence[Rule] = (
     _rebound,
     _strides,
     _other_strides,
+    _turned_views,
     _grids,
     _grid_axes,
     _casts,

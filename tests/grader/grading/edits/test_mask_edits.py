@@ -3,7 +3,7 @@
 import pytest
 
 from grader.grading.edits.proposals import edits_of
-from tests.support.changed_texts import changed, scopes, undone
+from tests.support.changed_texts import changed, scopes, undone, without_blanks
 
 TEXT = """
 import triton
@@ -312,3 +312,12 @@ def f(x, w, out):
 def test_a_number_that_all_of_a_block_gets_may_be_one_for_each_element(wrong):
     right = "w_ptr + cols, mask=cols < n, other=0.0"
     assert "offset" in undone(PER_COLUMN, right, wrong, is_triton=True)
+
+
+def test_a_turned_view_is_read_along_its_rows():
+    text = PER_COLUMN.replace("k[(x", "x = x.T\n    k[(x")
+    right = text.replace("row * stride + cols", "row + cols * stride").replace(
+        "x.stride(0)", "x.stride(1)"
+    )
+    made = [changed(text, edit) for scope in scopes(text, True) for edit in edits_of(scope)]
+    assert without_blanks(right) in made
