@@ -167,6 +167,17 @@ def known_names(exercises: Mapping[str, Exercise], names: Iterable[str] | None) 
     return names
 
 
+def expect_no_name(submission: Path, exercises: Mapping[str, Exercise]) -> None:
+    """Refuse the name of an exercise or a variant in the place of a submission's folder."""
+    name, _, variant = str(submission).partition("/")
+    has_variant = name in exercises and (not variant or variant in exercises[name].variants)
+    if has_variant and not submission.exists():
+        refuse(
+            f"{submission}: expected a folder like assignment/, got the name of an exercise: "
+            f"give it as --only {submission}"
+        )
+
+
 def _with_entry(exercises: Mapping[str, Exercise], name: str) -> list[str]:
     """The variants that implement the function which a name has, as in `gemm_tiled/cuda`.
 
