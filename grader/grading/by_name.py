@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -113,6 +114,37 @@ def _mixed_indents(context: Context, match: re.Match[str]) -> Cause | None:
     what = f"Line {near} is indented by a tab, and other lines are by spaces"
     advice = "Use spaces in every line: to Python a tab is 8 of them, whatever an editor shows."
     return Cause("mixed_indents", what, advice)
+
+
+# As text of pages and slides has them, with what is typed for them in code.
+_TYPED = {
+    **dict.fromkeys("“”„«»", '"'),
+    **dict.fromkeys("‘’‚´", "'"),
+    **dict.fromkeys("‐‑–—−", "-"),
+    "×": "*",
+    "÷": "/",
+    "≤": "<=",
+    "≥": ">=",
+    "≠": "!=",
+}
+_ODD_CHARACTER = (
+    r"(?:invalid |extended )(?:non-printable )?character "
+    r"(?:'?(?P<given>[^\x00-\x7f])|U\+(?P<code>[0-9A-F]{4}))"
+)
+
+
+def _odd_character(context: Context, match: re.Match[str]) -> Cause | None:
+    """A character that stands for one of ASCII in typeset text: a curly quote, a dash, a space."""
+    given = match["given"] or chr(int(match["code"], 16))
+    meant = _TYPED.get(given) or unicodedata.normalize("NFKC", given)
+    if not meant.isascii():
+        return None
+    name = unicodedata.name(given, "a character").lower()
+    typed = "a space" if meant.isspace() else f"`{meant}`"
+    what = f"This line has a {name} (U+{ord(given):04X}) where code has {typed}"
+    advice = f"Type {typed} there: text copied from a page or from slides may have such characters."
+    at = context.line.find(given)
+    return Cause("odd_character", what, advice, context.marked(at, at + 1) if at >= 0 else ())
 
 
 # What headers declare, and a file may use without having included them.
@@ -823,6 +855,7 @@ _TABLE = (
     _Row(r"'constexpr' object has no attribute 'handle'", _constant_condition),
     _Row(r"[‘'](__\w+)[’'] was not declared in this scope", _in_an_initialiser),
     _Row(r"\b(?:Indentation|Tab)Error\b", _mixed_indents),
+    _Row(_ODD_CHARACTER, _odd_character),
     _Row(_UNDECLARED, _missing_include, status=Status.compile_error),
     _Row(_UNKNOWN, _unknown_name),
     _Row(r"`(\w+)` was launched without (\w+)", _misnamed_configuration),

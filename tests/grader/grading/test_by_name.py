@@ -537,6 +537,21 @@ def test_a_tab_among_spaces_is_named_with_its_line(lines, line):
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "line", "told"),
+    [
+        ("invalid character '\u201d' (U+201D)", "x = \u201dinf\u201d", 'has `"`'),
+        ("extended character \u2013 is not valid in an identifier", "y = 1 \u2013 x;", "has `-`"),
+        ("invalid non-printable character U+00A0", "y =\u00a0x", "(U+00A0) where code has a space"),
+        ("invalid character '\uff0c' (U+FF0C)", "f(x\uff0c y)", "fullwidth comma (U+FF0C)"),
+        ("invalid character '\u20ac' (U+20AC)", "x = \u20ac", None),
+    ],
+)
+def test_a_character_of_typeset_text_is_named_with_what_to_type(words, line, told):
+    made = cause("import_error", f"SyntaxError: {words} (silu.py, line 1).", line, line=1)
+    assert told in made.what if told else made is None
+
+
 STORE_BEHIND = """
 def f(x_ptr, out_ptr, n, B: tl.constexpr):
     for {turn} in range(0, n, B):
