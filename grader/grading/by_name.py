@@ -139,9 +139,9 @@ def _odd_character(context: Context, match: re.Match[str]) -> Cause | None:
     meant = _TYPED.get(given) or unicodedata.normalize("NFKC", given)
     if not meant.isascii():
         return None
-    name = unicodedata.name(given, "a character").lower()
+    name = unicodedata.name(given, "without a name").lower()
     typed = "a space" if meant.isspace() else f"`{meant}`"
-    what = f"This line has a {name} (U+{ord(given):04X}) where code has {typed}"
+    what = f"This line has U+{ord(given):04X}, {name}, where code has {typed}"
     advice = f"Type {typed} there: text copied from a page or from slides may have such characters."
     at = context.line.find(given)
     return Cause("odd_character", what, advice, context.marked(at, at + 1) if at >= 0 else ())
