@@ -157,7 +157,7 @@ def _one_for_all(scope: Scope) -> Iterator[Edit]:
             continue
         for offsets, mask in itertools.islice(masked.items(), MOST_OFFSETS):
             new = offsets + mask * (len(call.arguments) == 1)
-            edit = scope.instead("offset", low + len(pointer) + 3, high, new, 1, (low, high))
+            edit = scope.instead("per_element", low + len(pointer) + 3, high, new, 1, (low, high))
             advice = f"By {scope.quoted(0, 0, number)} every element of the block gets the same."
             yield replace(edit, advice=advice)
 
@@ -309,6 +309,31 @@ def _several_strides(scope: Scope, call: Call, spans: Sequence[tuple[int, int]])
     what = f"The launch of `{call.name}` passes sizes for strides"
     advice = f"Pass {' and '.join(f'`{each.new}`' for each in changes)}."
     yield scope.edit("stride", changes, what, advice, 0)
+
+
+_STARRED = re.compile(r"\*(\w+)\.stride\(\)")
+
+
+def _starred_strides(scope: Scope) -> Iterator[Edit]:
+    """All strides of one tensor, `*x.stride()`, that a launch passes for those of others too."""
+    source = scope.text.source
+    for call in scope.launches:
+        passed = [*scope.matches(_STARRED, call.start, call.end)]
+        plain = [source[low:high] for low, high in call.arguments]
+        tensors = [each for each in plain if each in scope.function.parameters]
+        names = [each[1] for each in passed]
+        if len({*names}) == len(names) or not {*names} <= {*tensors}:
+            continue
+        changes = [
+            Change(*each.span(1), tensor)
+            for each, tensor in zip(passed, tensors, strict=False)
+            if each[1] != tensor
+        ]
+        again = next(each for each in names if names.count(each) > 1)
+        what = f"The launch of `{call.name}` passes strides of `{again}` for those of other tensors"
+        advice = "Each tensor has strides of its own: pass them in the order of the parameters."
+        if changes:
+            yield scope.edit("stride", changes, what, advice, 0)
 
 
 def _other_strides(scope: Scope) -> Iterator[Edit]:
@@ -579,6 +604,7 @@ OF_LAUNCHERS: Sequence[Rule] = (
     _copies,
     _rebound,
     _strides,
+    _starred_strides,
     _other_strides,
     _turned_views,
     _grids,

@@ -542,8 +542,16 @@ def test_a_tab_among_spaces_is_named_with_its_line(lines, line):
     [
         ("invalid character '\u201d' (U+201D)", "x = \u201dinf\u201d", 'has `"`'),
         ("extended character \u2013 is not valid in an identifier", "y = 1 \u2013 x;", "has `-`"),
-        ("invalid non-printable character U+00A0", "y =\u00a0x", "U+00A0, no-break space, where code has a space"),
-        ("invalid character '\uff0c' (U+FF0C)", "f(x\uff0c y)", "U+FF0C, fullwidth comma, where code has `,`"),
+        (
+            "invalid non-printable character U+00A0",
+            "y =\u00a0x",
+            "U+00A0, no-break space, where code has a space",
+        ),
+        (
+            "invalid character '\uff0c' (U+FF0C)",
+            "f(x\uff0c y)",
+            "U+FF0C, fullwidth comma, where code has `,`",
+        ),
         ("invalid character '\u20ac' (U+20AC)", "x = \u20ac", None),
     ],
 )

@@ -311,7 +311,7 @@ def f(x, w, out):
 @pytest.mark.parametrize("wrong", ["w_ptr + row", "w_ptr + row, mask=cols < n, other=0.0"])
 def test_a_number_that_all_of_a_block_gets_may_be_one_for_each_element(wrong):
     right = "w_ptr + cols, mask=cols < n, other=0.0"
-    assert "offset" in undone(PER_COLUMN, right, wrong, is_triton=True)
+    assert "per_element" in undone(PER_COLUMN, right, wrong, is_triton=True)
 
 
 def test_a_turned_view_is_read_along_its_rows():
@@ -321,3 +321,10 @@ def test_a_turned_view_is_read_along_its_rows():
     )
     made = [changed(text, edit) for scope in scopes(text, True) for edit in edits_of(scope)]
     assert without_blanks(right) in made
+
+
+@pytest.mark.parametrize("wrong", ["*x.stride(), *x.stride(), *x", "*x.stride(), *w.stride(), *w"])
+def test_each_tensor_s_strides_are_passed(wrong):
+    right = "*x.stride(), *w.stride(), *out"
+    text = PER_COLUMN.replace("x.stride(0), x", f"{right}.stride(), x")
+    assert "stride" in undone(text, right, wrong, is_triton=True)
