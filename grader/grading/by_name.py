@@ -717,6 +717,15 @@ def _size_of_a_pointer(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("size_of_a_pointer", what, f"An element has `sizeof({match[1]})` bytes.")
 
 
+def _defined_twice(context: Context, match: re.Match[str]) -> Cause | None:
+    name = match[1]
+    kernel = re.search(rf"\b__global__\s[^;{{}}()]*\b{name}\s*\(", context.source)
+    if kernel is None:
+        return None
+    what = f"A kernel and the function that launches it are both called `{name}`"
+    return Cause("defined_twice", what, f"Give the kernel another name, such as `{name}_kernel`.")
+
+
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
 _DIFFERS_BETWEEN = {
     "programs": "does it contain the program id, and are its strides those of the output?",
@@ -855,6 +864,7 @@ _TABLE = (
     _Row(r"'constexpr' object has no attribute 'handle'", _constant_condition),
     _Row(r"[‘'](__\w+)[’'] was not declared in this scope", _in_an_initialiser),
     _Row(r"\b(?:Indentation|Tab)Error\b", _mixed_indents),
+    _Row(r"[Rr]edefinition of [‘'\"][^()]*?\b(\w+)\(", _defined_twice),
     _Row(_ODD_CHARACTER, _odd_character),
     _Row(_UNDECLARED, _missing_include, status=Status.compile_error),
     _Row(_UNKNOWN, _unknown_name),

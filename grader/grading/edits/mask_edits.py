@@ -254,6 +254,22 @@ def _turned_indices(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("subscripts", changes, what, advice, 2)
 
 
+@at_each(r"(?m)^[ \t]*(\w+) = [^\n]*\w - \w[^\n]*\btl\.arange\(")
+def _below_zero(scope: Scope, made: re.Match[str]) -> Iterator[Edit]:
+    """Offsets that may begin below 0, in masks that bound them above alone."""
+    bound = rf"\b{made[1]}(?:\[[:, None]+\])? <=? \w+\b"
+    matches = [*scope.matches(bound, made.end())]
+    first = f"{made[1]} >= 0"
+    if matches and f"{made[1]} >=" not in scope.code:
+        changes = [
+            Change(*each.span(), f"({each[0]}) & ({each[0].partition(' <')[0]} >= 0)")
+            for each in matches
+        ]
+        advice = f"An offset below 0 isn't counted from the end: leave it out by `{first}`."
+        what = f"`{made[1]}` begins below 0 where its block is longer than what is left"
+        yield scope.edit("mask_lacks", changes, what, advice, 0)
+
+
 _WIDENED = re.compile(r"\.to\(tl\.float32\)")
 
 
@@ -287,6 +303,7 @@ RULES: Sequence[Rule] = (
     _same_each_round,
     _crossed,
     _turned_indices,
+    _below_zero,
     _filled_before_cast,
     _turned,
 )

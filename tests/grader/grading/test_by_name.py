@@ -560,6 +560,14 @@ def test_a_character_of_typeset_text_is_named_with_what_to_type(words, line, tol
     assert told in made.what if told else made is None
 
 
+def test_a_kernel_with_its_launcher_s_name_is_told():
+    source = "__global__ void f(float* x) {}\nvoid f(float* x) { f<<<1, 1>>>(x); }\n"
+    words = "Redefinition of 'void f(float*)'."
+    told = cause("compile_error", words, source, "cuda", line=2)
+    assert told.what == "A kernel and the function that launches it are both called `f`"
+    assert cause("compile_error", words, source.replace("f<<<", "g<<<")[30:], "cuda") is None
+
+
 STORE_BEHIND = """
 def f(x_ptr, out_ptr, n, B: tl.constexpr):
     for {turn} in range(0, n, B):

@@ -73,3 +73,15 @@ extern "C" void f(const float* h, float* d, int rows, int cols) {
 }
 """.replace("COPIED", bytes_)
     assert "bytes" in undone(source, bytes_, counted, is_triton=False)
+
+
+def test_a_thread_of_a_block_goes_on_along_a_row_that_is_longer_than_its_block():
+    source = """
+__global__ void k(const float* in, float* out, int cols) {
+    int c = threadIdx.x;
+    for (; c < cols; c += blockDim.x) out[blockIdx.x * cols + c] = in[c];
+}
+extern "C" void f(const float* in, float* out, int cols) { k<<<8, 256>>>(in, out, cols); }
+"""
+    right, wrong = "for (; c < cols; c += blockDim.x)", "if (c < cols)"
+    assert "one_block" in undone(source, right, wrong, is_triton=False)

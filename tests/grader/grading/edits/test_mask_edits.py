@@ -328,3 +328,12 @@ def test_each_tensor_s_strides_are_passed(wrong):
     right = "*x.stride(), *w.stride(), *out"
     text = PER_COLUMN.replace("x.stride(0), x", f"{right}.stride(), x")
     assert "stride" in undone(text, right, wrong, is_triton=True)
+
+
+def test_offsets_from_the_end_of_a_row_are_masked_below_zero_too():
+    right = "cols = n - BLOCK + tl.arange(0, BLOCK)"
+    text = PER_COLUMN.replace("cols = tl.arange(0, BLOCK)", right)
+    bounded = text.replace("cols < n", "(cols < n) & (cols >= 0)")
+    made = [changed(text, edit) for scope in scopes(text, True) for edit in edits_of(scope)]
+    assert without_blanks(bounded) in made
+    assert not any("n-n+" in each for each in made)
