@@ -50,11 +50,12 @@ def _tile_behind_barrier(scope: Scope) -> Iterator[Edit]:
 
 _SQUARE = re.compile(r"(\bdim3(?: \w+)?[({])(\w+), \2([)}])")
 _SQUARE_TILE = re.compile(r"\b\w+\[([A-Z]\w*)\]\[\1\b")
+_ARRAY = re.compile(r"__shared__\s+\w+\s+(\w+)\[(\d+|[A-Z]\w*)\];")
 _SHAPE = re.compile(r"\bdim3 (\w+)[({][^,;(){}]+, ([^,;(){}]+)[)}]")
 
 
 def _threads(scope: Scope) -> Iterator[Edit]:
-    """A launch whose threads differ from the constant its kernel steps by, or from its tile."""
+    """A launch whose threads differ from the constant its kernel steps by, or from its arrays."""
     if scope.is_triton:
         return
     code = scope.text.code
@@ -71,7 +72,9 @@ def _threads(scope: Scope) -> Iterator[Edit]:
         body = code[kernel.body : kernel.end]
         steps = [name for name in constants if re.search(rf"\+= {name}\b", body)]
         steps += re.findall(r"\bblockIdx\.x \* (\d+|[A-Z]\w*) \+ threadIdx\.x", body)
-        for name in steps[:MOST_CONSTANTS]:
+        for array, size in _ARRAY.findall(body):
+            steps += [size] * (f"{array}[threadIdx.x]" in body)
+        for name in dict.fromkeys(steps[:MOST_CONSTANTS]):
             if name != code[low:high] and "(" not in code[low:high]:
                 yield scope.instead("threads", low, high, name, 1, (call.start, high + 3))
             for shape in scope.matches(_SHAPE, end=call.start) if "threadIdx.y" in body else ():

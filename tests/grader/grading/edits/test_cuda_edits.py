@@ -85,3 +85,16 @@ extern "C" void f(const float* in, float* out, int cols) { k<<<8, 256>>>(in, out
 """
     right, wrong = "for (; c < cols; c += blockDim.x)", "if (c < cols)"
     assert "one_block" in undone(source, right, wrong, is_triton=False)
+
+
+def test_a_block_of_more_threads_than_its_array_has_elements_is_undone():
+    source = """
+constexpr int WIDTH = 64;
+__global__ void k(const float* in, float* out) {
+    __shared__ float part[WIDTH];
+    part[threadIdx.x] = in[threadIdx.x];
+    out[threadIdx.x] = part[threadIdx.x];
+}
+extern "C" void f(const float* in, float* out) { k<<<1, WIDTH>>>(in, out); }
+"""
+    assert "threads" in undone(source, "<<<1, WIDTH>>>", "<<<1, 1024>>>", is_triton=False)
