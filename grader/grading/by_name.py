@@ -717,6 +717,18 @@ def _size_of_a_pointer(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("size_of_a_pointer", what, f"An element has `sizeof({match[1]})` bytes.")
 
 
+def _power_by_caret(context: Context, match: re.Match[str]) -> Cause | None:
+    power = re.search(r"([\w.\[\]]+|\))\s*\^\s*(\d)\b", context.line)
+    if power is None:
+        return None
+    factor = power[1] if power[1] != ")" else "x"
+    product = " * ".join([factor] * min(int(power[2]), 4))
+    what = f"`{power[0]}` is no power: `^` is the exclusive or of whole numbers"
+    return Cause(
+        "caret", what, f"Write a product, as in `{product}`.", context.marked(*power.span())
+    )
+
+
 def _defined_twice(context: Context, match: re.Match[str]) -> Cause | None:
     name = match[1]
     kernel = re.search(rf"\b__global__\s[^;{{}}()]*\b{name}\s*\(", context.source)
@@ -864,6 +876,7 @@ _TABLE = (
     _Row(r"'constexpr' object has no attribute 'handle'", _constant_condition),
     _Row(r"[‘'](__\w+)[’'] was not declared in this scope", _in_an_initialiser),
     _Row(r"\b(?:Indentation|Tab)Error\b", _mixed_indents),
+    _Row(r"invalid operands of type", _power_by_caret, status=Status.compile_error),
     _Row(r"[Rr]edefinition of [‘'\"][^()]*?\b(\w+)\(", _defined_twice),
     _Row(_ODD_CHARACTER, _odd_character),
     _Row(_UNDECLARED, _missing_include, status=Status.compile_error),

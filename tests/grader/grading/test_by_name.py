@@ -568,6 +568,21 @@ def test_a_kernel_with_its_launcher_s_name_is_told():
     assert cause("compile_error", words, source.replace("f<<<", "g<<<")[30:], "cuda") is None
 
 
+@pytest.mark.parametrize(
+    ("line", "product"),
+    [
+        ("u = a * (x + 0.04 * x^3)", "x * x * x"),
+        ("s += in[i] ^ 2;", "in[i] * in[i]"),
+        ("y = (a + b)^2", "x * x"),
+        ("y = a | b", None),
+    ],
+)
+def test_a_caret_is_no_power_in_either_language(line, product):
+    words = "invalid operands of types 'float' and 'int' to binary 'operator^'."
+    told = cause("compile_error", words, line)
+    assert told.advice == f"Write a product, as in `{product}`." if product else told is None
+
+
 STORE_BEHIND = """
 def f(x_ptr, out_ptr, n, B: tl.constexpr):
     for {turn} in range(0, n, B):
