@@ -337,3 +337,11 @@ def test_offsets_from_the_end_of_a_row_are_masked_below_zero_too():
     made = [changed(text, edit) for scope in scopes(text, True) for edit in edits_of(scope)]
     assert without_blanks(bounded) in made
     assert not any("n-n+" in each for each in made)
+
+
+def test_rows_counted_within_a_block_are_those_of_the_tensor_in_a_mask_of_a_block_too():
+    right = "keep = m[:, None] >= n[None, :]"
+    text = CROSSED.replace("m, n = tl", "n = tl.arange(0, BLOCK)\n    m = tl")
+    text = text.replace(", tl.arange(0, BLOCK)\n    tile", f"\n    {right}\n    tile")
+    wrong = "keep = tl.arange(0, BLOCK)[:, None] >= n[None, :]"
+    assert "whole" in undone(text, right, wrong, is_triton=True)
