@@ -98,3 +98,12 @@ __global__ void k(const float* in, float* out) {
 extern "C" void f(const float* in, float* out) { k<<<1, WIDTH>>>(in, out); }
 """
     assert "threads" in undone(source, "<<<1, WIDTH>>>", "<<<1, 1024>>>", is_triton=False)
+
+
+@pytest.mark.parametrize("index", ["blockIdx.x * 32 + threadIdx.x", "b * LANES + t"])
+def test_a_block_that_is_taken_to_be_a_warp_has_the_launch_s_threads(index: str):
+    source = CUDA.replace("    const int t =", "    const int b = blockIdx.x;\n    const int i =")
+    source = source.replace("const int b", "const int t = threadIdx.x;\n    const int b")
+    right = "blockIdx.x * blockDim.x + threadIdx.x"
+    named = "b * blockDim.x + t" if "LANES" in index else right
+    assert "threads" in undone(source.replace(right, named), named, index, is_triton=False)
