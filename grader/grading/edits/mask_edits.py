@@ -110,6 +110,14 @@ def _turned(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("transposed", *mask, new, 2)
 
 
+@at_each(r"tl\.(?:reshape|view)\((\w+), [(\[]\w+, \w+[)\]]\)")
+def _reshaped(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
+    """A block that gets another shape, where its rows and columns are to be exchanged."""
+    edit = scope.instead("view", *match.span(), f"tl.trans({match[1]})", 1)
+    advice = "Another shape keeps the elements in their order: `tl.trans` turns the block."
+    yield replace(edit, advice=advice)
+
+
 _ALONG = (
     r"(?m)^([ \t]*)for (\w+) in range\((?:0, )?"
     r"(?:(?P<n>\w+), (?P<step>\w+)|(?:tl|triton)\.cdiv\((?P<m>\w+), (?P<block>\w+)\))\)"
@@ -306,4 +314,5 @@ RULES: Sequence[Rule] = (
     _below_zero,
     _filled_before_cast,
     _turned,
+    _reshaped,
 )

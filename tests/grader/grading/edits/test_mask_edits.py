@@ -345,3 +345,8 @@ def test_rows_counted_within_a_block_are_those_of_the_tensor_in_a_mask_of_a_bloc
     text = text.replace(", tl.arange(0, BLOCK)\n    tile", f"\n    {right}\n    tile")
     wrong = "keep = tl.arange(0, BLOCK)[:, None] >= n[None, :]"
     assert "whole" in undone(text, right, wrong, is_triton=True)
+
+
+def test_a_block_of_another_shape_is_turned():
+    wrong = "tl.reshape(tile, (BLOCK, BLOCK))"
+    assert "view" in undone(CROSSED, "tl.trans(tile)", wrong, is_triton=True)
