@@ -325,7 +325,8 @@ def _whole(scope: Scope) -> Iterator[Edit]:
             is_there = start and code[: other.start()].endswith(start)
             if part.upper() != part and not is_given and not is_there:
                 around = other.span() if other[1] else _segment(scope, *other.span())
-                is_block = code.startswith("[", other.end())  # `tl.arange(0, BLOCK)[:, None]`
+                # As in `tl.arange(0, BLOCK)[:, None]`.
+                is_block = not other[1] and code.startswith("[", other.end())
                 if is_block:
                     around = other.start(), code.index("]", other.end()) + 1
                 new = other[0].replace(part, name)
