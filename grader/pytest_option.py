@@ -179,7 +179,10 @@ def none_selected(expression: str, names: Sequence[str]) -> str:
 
 
 def _meant(word: str, known: Sequence[str]) -> str | None:
-    """The part of a test's name that a word of `-k` is another spelling of, such as rms-norm."""
+    """What a word of `-k` is another spelling of, such as rms-norm; of a variant, both parts."""
+    parts = word.lower().split("/")
+    if len(parts) > 1 and {*parts} <= {*known}:
+        return f"({' and '.join(parts)})"
     spelt = re.sub(r"\W|_", "", word.lower())
     spelt = re.sub(r"^(bf|fp|f)(?=16$|32$)", lambda bits: _DTYPES[bits[1]], spelt)
     spelt = _OTHER_WORDS.get(spelt, spelt)

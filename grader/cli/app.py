@@ -41,6 +41,7 @@ from grader.cli.console import (
     choose_course,
     console,
     errors,
+    expect_no_name,
     have_oracles,
     known_names,
     middling_case,
@@ -216,6 +217,7 @@ def grade(  # noqa: PLR0913  # each parameter is an option
     # Without a spec, a whole score would lack its points.
     exercises = right_exercises() if only else the_course().exercises
     names = known_names(exercises, only)
+    expect_no_name(submission, exercises)
     expect_files(submission, exercises)
     have_oracles(exercises, names)
     lifted = known_names(exercises, lift)

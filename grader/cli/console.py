@@ -160,8 +160,22 @@ def known_names(exercises: Mapping[str, Exercise], names: Iterable[str] | None) 
             has_spec = any(stem == each.stem for each in the_course().specs.glob("*.yaml"))
             if has_spec and stem not in exercises:
                 refuse(f"{name}: expected an exercise whose spec is right, one of {there_are}")
+            if stem in exercises and name != stem and len(exercises[stem].variants) > 1:
+                there_are = ", ".join(f"{stem}/{each}" for each in exercises[stem].variants)
+                refuse(f"{name}: expected a variant of {stem}, one of {there_are}.{hint}")
             refuse(f"{name}: expected the name of an exercise, one of {there_are}.{hint}")
     return names
+
+
+def expect_no_name(submission: Path, exercises: Mapping[str, Exercise]) -> None:
+    """Refuse the name of an exercise or a variant in the place of a submission's folder."""
+    name, _, variant = str(submission).partition("/")
+    has_variant = name in exercises and (not variant or variant in exercises[name].variants)
+    if has_variant and not submission.exists():
+        refuse(
+            f"{submission}: expected a folder like assignment/, got the name of an exercise: "
+            f"give it as --only {submission}"
+        )
 
 
 def _with_entry(exercises: Mapping[str, Exercise], name: str) -> list[str]:

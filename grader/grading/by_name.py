@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -113,6 +114,37 @@ def _mixed_indents(context: Context, match: re.Match[str]) -> Cause | None:
     what = f"Line {near} is indented by a tab, and other lines are by spaces"
     advice = "Use spaces in every line: to Python a tab is 8 of them, whatever an editor shows."
     return Cause("mixed_indents", what, advice)
+
+
+# As text of pages and slides has them, with what is typed for them in code.
+_TYPED = {
+    **dict.fromkeys("“”„«»", '"'),
+    **dict.fromkeys("‘’‚´", "'"),
+    **dict.fromkeys("‐‑–—−", "-"),
+    "×": "*",
+    "÷": "/",
+    "≤": "<=",
+    "≥": ">=",
+    "≠": "!=",
+}
+_ODD_CHARACTER = (
+    r"(?:invalid |extended )(?:non-printable )?character "
+    r"(?:'?(?P<given>[^\x00-\x7f])|U\+(?P<code>[0-9A-F]{4}))"
+)
+
+
+def _odd_character(context: Context, match: re.Match[str]) -> Cause | None:
+    """A character that stands for one of ASCII in typeset text: a curly quote, a dash, a space."""
+    given = match["given"] or chr(int(match["code"], 16))
+    meant = _TYPED.get(given) or unicodedata.normalize("NFKC", given)
+    if not meant.isascii():
+        return None
+    name = unicodedata.name(given, "without a name").lower()
+    typed = "a space" if meant.isspace() else f"`{meant}`"
+    what = f"This line has U+{ord(given):04X}, {name}, where code has {typed}"
+    advice = f"Type {typed} there: text copied from a page or from slides may have such characters."
+    at = context.line.find(given)
+    return Cause("odd_character", what, advice, context.marked(at, at + 1) if at >= 0 else ())
 
 
 # What headers declare, and a file may use without having included them.
@@ -685,6 +717,27 @@ def _size_of_a_pointer(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("size_of_a_pointer", what, f"An element has `sizeof({match[1]})` bytes.")
 
 
+def _power_by_caret(context: Context, match: re.Match[str]) -> Cause | None:
+    power = re.search(r"([\w.\[\]]+|\))\s*\^\s*(\d)\b", context.line)
+    if power is None:
+        return None
+    factor = power[1] if power[1] != ")" else "x"
+    product = " * ".join([factor] * min(int(power[2]), 4))
+    what = f"`{power[0]}` is no power: `^` is the exclusive or of whole numbers"
+    return Cause(
+        "caret", what, f"Write a product, as in `{product}`.", context.marked(*power.span())
+    )
+
+
+def _defined_twice(context: Context, match: re.Match[str]) -> Cause | None:
+    name = match[1]
+    kernel = re.search(rf"\b__global__\s[^;{{}}()]*\b{name}\s*\(", context.source)
+    if kernel is None:
+        return None
+    what = f"A kernel and the function that launches it are both called `{name}`"
+    return Cause("defined_twice", what, f"Give the kernel another name, such as `{name}_kernel`.")
+
+
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")
 _DIFFERS_BETWEEN = {
     "programs": "does it contain the program id, and are its strides those of the output?",
@@ -823,6 +876,9 @@ _TABLE = (
     _Row(r"'constexpr' object has no attribute 'handle'", _constant_condition),
     _Row(r"[‘'](__\w+)[’'] was not declared in this scope", _in_an_initialiser),
     _Row(r"\b(?:Indentation|Tab)Error\b", _mixed_indents),
+    _Row(r"invalid operands of type", _power_by_caret, status=Status.compile_error),
+    _Row(r"[Rr]edefinition of [‘'\"][^()]*?\b(\w+)\(", _defined_twice),
+    _Row(_ODD_CHARACTER, _odd_character),
     _Row(_UNDECLARED, _missing_include, status=Status.compile_error),
     _Row(_UNKNOWN, _unknown_name),
     _Row(r"`(\w+)` was launched without (\w+)", _misnamed_configuration),

@@ -147,6 +147,7 @@ def expect_files(submission: Path, exercises: Mapping[str, Exercise]) -> None:
     if submission.is_dir() and not any((submission / name).exists() for name in names):
         oracles = (submission / "oracles.py").exists()
         why = ": the students' release has no solutions" if oracles else ""
+        why = why or submitted.one_level_down(submission, names)
         why = why or next(filter(None, (submitted.renamed(submission / n) for n in names)), "")
         raise Mistake(
             f"{submission}: expected a folder like assignment/, with {names[0]} or other files of "

@@ -71,8 +71,9 @@ _EXCHANGES = frozenset(
 _ALIKE = tuple(
     map(frozenset, (["keyword", "without_mask"], ["past_filled"], ["rounded_down", "stop"]))
 )
-# Names of changes of an index. As many elements are read as before, but more of them may differ.
-_INDICES = frozenset(["index", "odd_index"])
+# Names of changes of an index. As many elements are read as before, but more of them may differ:
+# with "per_element" those that were one for a whole block.
+_INDICES = frozenset(["index", "odd_index", "per_element"])
 _WRONG_NAMES = frozenset(["as_parameter", "axis_of", "derived", "name", "pair", "unused"])
 NVCC = "nvcc"  # the pattern of an error that nvcc alone finds: cuda_build.Kind
 _BLOCK = re.compile(r"of block (\([\d, ]+\))")

@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -122,6 +122,17 @@ def renamed(path: Path) -> str:
     fitting = re.compile(rf"(?s).*{re.escape(path.stem)}.*{re.escape(path.suffix)}(\.txt)?", re.I)
     like = next(filter(fitting.fullmatch, names), None)
     return f"; rename {untrusted.brief(like, 80)} to {path.name} if it is that" if like else ""
+
+
+def one_level_down(folder: Path, names: Sequence[str]) -> str:
+    """A clause that names a folder within `folder` which has one of the files, or ""."""
+    try:
+        inner = sorted(os.listdir(folder))[:MAX_LOOKED_AT]  # noqa: PTH208
+        having = (e for e in inner if any((folder / e / name).is_file() for name in names))
+        first = next(having, None)
+    except OSError:
+        return ""
+    return f"; give {untrusted.brief(str(folder / first), 200)}, which has some" if first else ""
 
 
 def _included(text: str) -> list[tuple[int, str]]:

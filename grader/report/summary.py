@@ -278,9 +278,11 @@ def wasted_sectors(observed: VariantEvidence) -> str:
     ]
     if not wasting:
         return ""
+    is_triton = observed.file.endswith(".py")
+    near = "the elements of a block lie" if is_triton else "what neighbouring threads access lie"
     return (
         f"{listing(dict.fromkeys(wasting))}: most bytes of each sector are moved for nothing, and "
-        "cost time. Let neighbours, in a warp or a block of Triton, access neighbouring elements."
+        f"cost time. Let {near} side by side in memory."
     )
 
 

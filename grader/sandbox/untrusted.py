@@ -104,9 +104,13 @@ def one_line(text: str) -> str:
     return shorten(" ".join(clean(text).split()))
 
 
+# Python's name of an object without one of its own: the address says nothing, and varies.
+_ADDRESSES = re.compile(r"(?<= object) at 0x[0-9a-f]{1,16}(?=>)")
+
+
 def brief(text: str, limit: int = 400) -> str:
     """`clean` text without line breaks, to stand within a line: at most `limit` characters."""
-    text = " ".join(clean(text).split())
+    text = _ADDRESSES.sub("", " ".join(clean(text).split()))
     return text if len(text) <= limit else text[: limit - 2] + " …"
 
 

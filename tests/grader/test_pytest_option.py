@@ -125,6 +125,11 @@ def test_memory_has_a_test_of_its_own(collected):
             "rms-norm and bf16",
             "no test has 'rms-norm' in its name. Type: pytest -k 'rmsnorm and bfloat16'",
         ),
+        (
+            "softmax/online or gelu",
+            "no test has 'softmax/online' in its name. Type: pytest -k '(softmax and "
+            "online) or gelu'",
+        ),
         ("speed", "no test has 'speed' in its name. Type: pytest -k performance"),
     ],
 )

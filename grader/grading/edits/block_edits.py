@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from grader.executors.source_text import Change, Function
 from grader.grading.edits import kinds
@@ -50,11 +51,25 @@ def _tile_behind_barrier(scope: Scope) -> Iterator[Edit]:
 
 _SQUARE = re.compile(r"(\bdim3(?: \w+)?[({])(\w+), \2([)}])")
 _SQUARE_TILE = re.compile(r"\b\w+\[([A-Z]\w*)\]\[\1\b")
+_ALIAS = re.compile(r"\b(\w+) = ((?:blockIdx|threadIdx)\.x);")
+
+
+@at_each(r"(?<![\w.])([A-Za-z_][\w.]*) \* (\d+|[A-Z]\w*) \+ ([A-Za-z_][\w.]*)")
+def _own_length(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
+    """A number that a block is taken to have as threads, whatever its launch says."""
+    known = dict(_ALIAS.findall(scope.code))
+    block, thread = (known.get(each, each) for each in match.group(1, 3))
+    if (block, thread) == ("blockIdx.x", "threadIdx.x"):
+        edit = scope.instead("threads", *match.span(2), "blockDim.x", 1, match.span())
+        yield replace(edit, advice="`blockDim.x` is how many threads the launch gives a block.")
+
+
+_ARRAY = re.compile(r"__shared__\s+\w+\s+(\w+)\[(\d+|[A-Z]\w*)\];")
 _SHAPE = re.compile(r"\bdim3 (\w+)[({][^,;(){}]+, ([^,;(){}]+)[)}]")
 
 
 def _threads(scope: Scope) -> Iterator[Edit]:
-    """A launch whose threads differ from the constant its kernel steps by, or from its tile."""
+    """A launch whose threads differ from the constant its kernel steps by, or from its arrays."""
     if scope.is_triton:
         return
     code = scope.text.code
@@ -71,7 +86,9 @@ def _threads(scope: Scope) -> Iterator[Edit]:
         body = code[kernel.body : kernel.end]
         steps = [name for name in constants if re.search(rf"\+= {name}\b", body)]
         steps += re.findall(r"\bblockIdx\.x \* (\d+|[A-Z]\w*) \+ threadIdx\.x", body)
-        for name in steps[:MOST_CONSTANTS]:
+        for array, size in _ARRAY.findall(body):
+            steps += [size] * (f"{array}[threadIdx.x]" in body)
+        for name in dict.fromkeys(steps[:MOST_CONSTANTS]):
             if name != code[low:high] and "(" not in code[low:high]:
                 yield scope.instead("threads", low, high, name, 1, (call.start, high + 3))
             for shape in scope.matches(_SHAPE, end=call.start) if "threadIdx.y" in body else ():
@@ -248,6 +265,7 @@ def _running(scope: Scope) -> Iterator[Edit]:
 
 
 RULES: Sequence[Rule] = (
+    _own_length,
     _tile_behind_barrier,
     _threads,
     _whole_warp,

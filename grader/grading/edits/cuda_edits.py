@@ -500,6 +500,25 @@ def _swizzles(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("swizzle", [change], mistake, advice, 0)
 
 
+@at_each(
+    r"\b(?P<const>const )?(?:int|size_t|unsigned(?: int)?) "
+    r"(?P<index>\w+) = threadIdx\.(?P<axis>[xy]);"
+)
+def _one_each(scope: Scope, made: re.Match[str]) -> Iterator[Edit]:
+    """A row of which each thread of a block takes one element, however long the row is."""
+    index, step = made["index"], f"blockDim.{made['axis']}"
+    guard = rf"\bif \(({index} < [\w.]+)\)"
+    for match in itertools.islice(scope.matches(guard, made.end()), 1):
+        loop = f"for (; {match[1]}; {index} += {step})"
+        changes = [Change(*match.span(), loop)]
+        if made["const"]:
+            changes.append(Change(*made.span("const"), ""))
+        what = f"`{index}` is one element for each thread, and a row may have more than `{step}`"
+        advice = f"Let each thread go on: `for (int {index} = threadIdx.{made['axis']}; "
+        advice += f"{match[1]}; {index} += {step})`."
+        yield scope.edit("one_block", changes, what, advice, 1, match.start())
+
+
 RULES: Sequence[Rule] = (
     _declarations,
     _vector_offsets,
@@ -519,4 +538,5 @@ RULES: Sequence[Rule] = (
     _not_shared,
     _pairs,
     _swizzles,
+    _one_each,
 )

@@ -297,6 +297,33 @@ def _hoisted(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
         yield _in_front(scope, loop, span, ("hoisted", words, advice))
 
 
+_DIVIDED = re.compile(r"^[ \t]*((\w+)(?:\[\w+\])?) (?:/=|= \1 /) [^;\n]+;?$")
+
+
+@at_each(_LOOP)
+def _divided_early(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
+    """A sum that each turn of a loop divides, and that is to be divided once, behind the loop."""
+    end, indent = scope.end_of(loop)
+    numbers = range(scope.text.line_at(loop.start()) + 1, scope.text.line_at(end))
+    lines = {number: scope.code_line(number).rstrip() for number in numbers}
+    behind = scope.text.line_at(end) + (not scope.is_triton and indent != "")  # past the brace
+    for number, line in lines.items():
+        divided = _DIVIDED.match(line)
+        others = "\n".join(each for n, each in lines.items() if n != number)
+        is_sum = divided and re.search(rf"\b{divided[2]}\b(?:\[\w+\])? [+*]?= ", others)
+        if not divided or not is_sum or not line.startswith(indent + divided[1]):
+            continue
+        start = scope.text.starts[number - 1]
+        left_out = Change(start, start + len(line) + 1, "")
+        what = f"{scope.quoted(start, start + len(line))} stands in the loop, so each turn divides"
+        what += " what those before it have added"
+        at = scope.text.starts[behind - 1]
+        moved = Change(at, at, f"{loop[1]}{line.strip()}\n")
+        for changes in ([left_out, moved], [left_out]):
+            advice = "Divide once, behind the loop."
+            yield scope.edit("hoisted", changes, what, advice, 1, start)
+
+
 _TURNS = re.compile(
     r"\bfor \w+ in (?:tl\.)?(?:static_)?range\((?:0, )?([A-Z]\w*)\)"
     r"|\bfor \(\w+ \w+ = 0; \w+ < ([A-Z]\w*);"
@@ -364,5 +391,6 @@ RULES: Sequence[Rule] = (
     _not_kept,
     _mask_stays,
     _hoisted,
+    _divided_early,
     _falls_through,
 )

@@ -110,6 +110,14 @@ def _turned(scope: Scope) -> Iterator[Edit]:
             yield scope.instead("transposed", *mask, new, 2)
 
 
+@at_each(r"tl\.(?:reshape|view)\((\w+), [(\[]\w+, \w+[)\]]\)")
+def _reshaped(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
+    """A block that gets another shape, where its rows and columns are to be exchanged."""
+    edit = scope.instead("view", *match.span(), f"tl.trans({match[1]})", 1)
+    advice = "Another shape keeps the elements in their order: `tl.trans` turns the block."
+    yield replace(edit, advice=advice)
+
+
 _ALONG = (
     r"(?m)^([ \t]*)for (\w+) in range\((?:0, )?"
     r"(?:(?P<n>\w+), (?P<step>\w+)|(?:tl|triton)\.cdiv\((?P<m>\w+), (?P<block>\w+)\))\)"
@@ -226,6 +234,50 @@ def _crossed(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
         yield scope.edit("crossed", changes, what, "Each index has its own bound.", 0)
 
 
+_DIRECTION = re.compile(r"\b(\w+)\[(:, None|None, :)\]")
+
+
+def _turned_indices(scope: Scope) -> Iterator[Edit]:
+    """An access whose two indices go along each other's axis of the block."""
+    code = scope.text.code
+    for call in scope.calls:
+        if call.name not in ("tl.load", "tl.store") or not call.arguments:
+            continue
+        low, high = call.arguments[0]
+        is_named = code[low:high].isidentifier()
+        pointers = _definition(scope, code[low:high], call.start) if is_named else None
+        address = pointers.span(1) if pointers else (low, high)
+        mask = _mask_of(scope, call)
+        for spans in ([address], [address, mask]) if mask else ([address],):
+            matches = [each for span in spans for each in scope.matches(_DIRECTION, *span)]
+            names = [f"`{each[1]}`" for each in scope.matches(_DIRECTION, *address)]
+            if len({each[2] for each in matches}) < 2 or len(names) != 2:
+                continue
+            what = f"{names[0]} and {names[1]} go along each other's axis here"
+            advice = "`[:, None]` counts down the rows of a block, `[None, :]` across its columns."
+            changes = [
+                Change(*each.span(2), "None, :" if each[2] == ":, None" else ":, None")
+                for each in matches
+            ]
+            yield scope.edit("subscripts", changes, what, advice, 2)
+
+
+@at_each(r"(?m)^[ \t]*(\w+) = [^\n]*\w - \w[^\n]*\btl\.arange\(")
+def _below_zero(scope: Scope, made: re.Match[str]) -> Iterator[Edit]:
+    """Offsets that may begin below 0, in masks that bound them above alone."""
+    bound = rf"\b{made[1]}(?:\[[:, None]+\])? <=? \w+\b"
+    matches = [*scope.matches(bound, made.end())]
+    first = f"{made[1]} >= 0"
+    if matches and f"{made[1]} >=" not in scope.code:
+        changes = [
+            Change(*each.span(), f"({each[0]}) & ({each[0].partition(' <')[0]} >= 0)")
+            for each in matches
+        ]
+        advice = f"An offset below 0 isn't counted from the end: leave it out by `{first}`."
+        what = f"`{made[1]}` begins below 0 where its block is longer than what is left"
+        yield scope.edit("mask_lacks", changes, what, advice, 0)
+
+
 _WIDENED = re.compile(r"\.to\(tl\.float32\)")
 
 
@@ -258,6 +310,9 @@ RULES: Sequence[Rule] = (
     _without_bounds,
     _same_each_round,
     _crossed,
+    _turned_indices,
+    _below_zero,
     _filled_before_cast,
     _turned,
+    _reshaped,
 )

@@ -318,15 +318,20 @@ def _whole(scope: Scope) -> Iterator[Edit]:
         part = part.removesuffix(".to(tl.int64)")
         is_likely = not start or scope.in_loop(scope.text.line_at(match.start(2)))
         end = None if start else scope.end_of(match)[0]
-        again = rf"(?<![\w.])(\w+\[)?(?<![\w.]){re.escape(part)}(?(1)\]|(?![\w.\[(]))"
+        again = rf"(?<![\w.])(\w+\[)?(?<![\w.]){re.escape(part)}(?(1)\]|(?![\w.(]|\[(?![:N])))"
         for other in scope.matches(again, match.end(), end):
             line = scope.code_line(scope.text.line_at(other.start()))
             is_given = re.match(rf"\s*(?:\w+ )*{name} =", line)
             is_there = start and code[: other.start()].endswith(start)
             if part.upper() != part and not is_given and not is_there:
                 around = other.span() if other[1] else _segment(scope, *other.span())
+                # As in `tl.arange(0, BLOCK)[:, None]`.
+                is_block = not other[1] and code.startswith("[", other.end())
+                if is_block:
+                    around = other.start(), code.index("]", other.end()) + 1
                 new = other[0].replace(part, name)
-                yield scope.instead("whole", *other.span(), new, 1 if is_likely else 2, around)
+                cost = 1 if is_likely or (is_block and re.search(r"[<>]=?", line)) else 2
+                yield scope.instead("whole", *other.span(), new, cost, around)
 
 
 _TWO_INDICES = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\[([^\[\]\n]+)\]\[([^\[\]\n]+)\]")

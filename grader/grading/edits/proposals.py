@@ -39,6 +39,8 @@ def edits_of(scope: Scope) -> list[Edit]:
             is_as_named = not as_named.isdisjoint(map(_span, edit.changes))
             if _chooses_kernel(scope, edit) or (is_as_named and edit.name != "unused"):
                 continue
+            if any(_cancels(scope, each) for each in edit.changes):
+                continue
             if any(
                 all(low <= e.start and e.end <= high for e in edit.changes) for low, high in special
             ):
@@ -51,6 +53,21 @@ def edits_of(scope: Scope) -> list[Edit]:
 
 def _span(change: Change) -> tuple[int, int]:
     return change.start, change.end
+
+
+MOST_AROUND = 80  # characters beside a change that are looked at
+
+
+def _cancels(scope: Scope, change: Change) -> bool:
+    """Whether a name comes beside itself, as in `n - n`: 0 or 1 by a detour, which nobody means."""
+    if not change.new.isidentifier():
+        return False
+    code = scope.text.code
+    before = code[max(change.start - MOST_AROUND, 0) : change.start]
+    after = code[change.end : change.end + MOST_AROUND]
+    is_first = re.search(rf"(?<![\w.]){change.new} (?:-|//?|%) $", before)
+    is_last = re.match(rf" (?:-|//?|%) {change.new}(?![\w.(\[])", after)
+    return (is_first or is_last) is not None
 
 
 def _as_named(scope: Scope) -> Iterator[tuple[int, int]]:

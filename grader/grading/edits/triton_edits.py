@@ -140,6 +140,28 @@ def _offsets(scope: Scope) -> Iterator[Edit]:
                 yield scope.instead("offset", low, high, new, 2, around)
 
 
+def _one_for_all(scope: Scope) -> Iterator[Edit]:
+    """A load of one number for all of a block, where other loads have one for each element."""
+    code = scope.text.code
+    loads = [each for each in scope.calls if each.name == "tl.load" and each.arguments]
+    masked: dict[str, str] = {}  # by a block's offsets, the mask that they are loaded with
+    for call in loads:
+        low, high = call.arguments[0]
+        for name in re.findall(r"\w+", code[low:high]):
+            if scope.kinds.get(name) == "offsets":
+                masked.setdefault(name, code[high : call.end - 1])
+    for call in loads:
+        low, high = call.arguments[0]
+        pointer, plus, number = code[low:high].partition(" + ")
+        if not plus or scope.kinds.get(number) != "int":
+            continue
+        for offsets, mask in itertools.islice(masked.items(), MOST_OFFSETS):
+            new = offsets + mask * (len(call.arguments) == 1)
+            edit = scope.instead("per_element", low + len(pointer) + 3, high, new, 1, (low, high))
+            advice = f"By {scope.quoted(0, 0, number)} every element of the block gets the same."
+            yield replace(edit, advice=advice)
+
+
 MOST_OFFSETS = 6
 _NARROW_FIRST = re.compile(
     r"\b(\w+) = tl\.(?:zeros|full)\([^=\n]*?(?:dtype=|, )(?!tl\.(?:float32|float64|u?int))"
@@ -289,6 +311,31 @@ def _several_strides(scope: Scope, call: Call, spans: Sequence[tuple[int, int]])
     yield scope.edit("stride", changes, what, advice, 0)
 
 
+_STARRED = re.compile(r"\*(\w+)\.stride\(\)")
+
+
+def _starred_strides(scope: Scope) -> Iterator[Edit]:
+    """All strides of one tensor, `*x.stride()`, that a launch passes for those of others too."""
+    source = scope.text.source
+    for call in scope.launches:
+        passed = [*scope.matches(_STARRED, call.start, call.end)]
+        plain = [source[low:high] for low, high in call.arguments]
+        tensors = [each for each in plain if each in scope.function.parameters]
+        names = [each[1] for each in passed]
+        if len({*names}) == len(names) or not {*names} <= {*tensors}:
+            continue
+        changes = [
+            Change(*each.span(1), tensor)
+            for each, tensor in zip(passed, tensors, strict=False)
+            if each[1] != tensor
+        ]
+        again = next(each for each in names if names.count(each) > 1)
+        what = f"The launch of `{call.name}` passes strides of `{again}` for those of other tensors"
+        advice = "Each tensor has strides of its own: pass them in the order of the parameters."
+        if changes:
+            yield scope.edit("stride", changes, what, advice, 0)
+
+
 def _other_strides(scope: Scope) -> Iterator[Edit]:
     """Strides of axis 1 that are passed for those of axis 0, or the other way round: one or all."""
     advice = "`x.stride(0)` leads from a row to the next, and is 1 in a turned view, as `x.T`."
@@ -306,6 +353,30 @@ def _other_strides(scope: Scope) -> Iterator[Edit]:
             changes = [Change(*match.span(1), other) for match in passed]
             what = f"`stride({axis})` is passed where `stride({other})` belongs, in each place"
             yield scope.edit("stride", changes, what, advice, 2)
+
+
+_TURNED = r"(\w+) = \w+(?:\.T|\.mT|\.t\(\)|\.(?:transpose|permute)\([^()\n]*\))[ \t]*$"
+
+
+def _turned_views(scope: Scope) -> Iterator[Edit]:
+    """A transposed view that a kernel reads as if the elements of its rows lay side by side."""
+    source = scope.text.source
+    views = [match[1] for match in scope.matches(rf"(?m)^[ \t]*{_TURNED}")]
+    for view, call in itertools.product(views, scope.launches):
+        callee = scope.callee_of(call)
+        for (low, high), stride in zip(
+            call.arguments, callee.parameters if callee else (), strict=False
+        ):
+            if callee is None or source[low:high] != f"{view}.stride(0)":
+                continue
+            index = r"(\w+(?:\[[:, None]+\])?)"
+            sums = scope.matches(rf"{index} \* {stride} \+ {index}", callee.body, callee.end)
+            changes = [Change(*each.span(), f"{each[1]} + {each[2]} * {stride}") for each in sums]
+            if changes:
+                what = f"The elements of a row of `{view}`, a view, lie `{view}.stride(1)` apart"
+                advice = f"Read `{changes[0].new}` there, and pass that stride."
+                changes.append(Change(low, high, f"{view}.stride(1)"))
+                yield scope.edit("view", changes, what, advice, 1)
 
 
 def _one_block(scope: Scope) -> Iterator[Edit]:
@@ -520,6 +591,7 @@ OF_KERNELS: Sequence[Rule] = (
     _axes,
     _reduced_axes,
     _offsets,
+    _one_for_all,
     _last_group,
     _last_of_named_groups,
     _casts,
@@ -532,7 +604,9 @@ OF_LAUNCHERS: Sequence[Rule] = (
     _copies,
     _rebound,
     _strides,
+    _starred_strides,
     _other_strides,
+    _turned_views,
     _grids,
     _grid_axes,
     _casts,

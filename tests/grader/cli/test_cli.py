@@ -283,6 +283,21 @@ def test_the_name_of_a_function_suggests_the_variants_that_implement_it(capsys, 
     assert f"Did you mean {suggested}?" in one_line(capsys.readouterr().err)
 
 
+def test_an_unknown_variant_of_an_exercise_is_told_which_there_are(capsys):
+    with pytest.raises(typer.Exit):
+        console.known_names(load_all(), ["softmax/triton_online"])
+    line = one_line(capsys.readouterr().err)
+    assert "expected a variant of softmax, one of softmax/triton, softmax/online." in line
+
+
+def test_a_grade_of_an_exercise_s_name_says_how_to_pick_one(capsys):
+    for name in ("silu", "silu/triton"):
+        ran = call(capsys, "grade", name)
+        assert ran.code == 2
+        assert one_line(ran.err).endswith(f"got the name of an exercise: give it as --only {name}")
+    assert "--only" not in call(capsys, "grade", "silu/triton_v9").err
+
+
 def test_a_name_like_no_other_suggests_nothing(capsys, wrong):
     line = one_line(call(capsys, "check", "qqqq", "--submission", wrong).err)
     assert line == "qqqq: expected the name of an exercise, one of silu."

@@ -537,6 +537,52 @@ def test_a_tab_among_spaces_is_named_with_its_line(lines, line):
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "line", "told"),
+    [
+        ("invalid character '\u201d' (U+201D)", "x = \u201dinf\u201d", 'has `"`'),
+        ("extended character \u2013 is not valid in an identifier", "y = 1 \u2013 x;", "has `-`"),
+        (
+            "invalid non-printable character U+00A0",
+            "y =\u00a0x",
+            "U+00A0, no-break space, where code has a space",
+        ),
+        (
+            "invalid character '\uff0c' (U+FF0C)",
+            "f(x\uff0c y)",
+            "U+FF0C, fullwidth comma, where code has `,`",
+        ),
+        ("invalid character '\u20ac' (U+20AC)", "x = \u20ac", None),
+    ],
+)
+def test_a_character_of_typeset_text_is_named_with_what_to_type(words, line, told):
+    made = cause("import_error", f"SyntaxError: {words} (silu.py, line 1).", line, line=1)
+    assert told in made.what if told else made is None
+
+
+def test_a_kernel_with_its_launcher_s_name_is_told():
+    source = "__global__ void f(float* x) {}\nvoid f(float* x) { f<<<1, 1>>>(x); }\n"
+    words = "Redefinition of 'void f(float*)'."
+    told = cause("compile_error", words, source, "cuda", line=2)
+    assert told.what == "A kernel and the function that launches it are both called `f`"
+    assert cause("compile_error", words, source.replace("f<<<", "g<<<")[30:], "cuda") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "product"),
+    [
+        ("u = a * (x + 0.04 * x^3)", "x * x * x"),
+        ("s += in[i] ^ 2;", "in[i] * in[i]"),
+        ("y = (a + b)^2", "x * x"),
+        ("y = a | b", None),
+    ],
+)
+def test_a_caret_is_no_power_in_either_language(line, product):
+    words = "invalid operands of types 'float' and 'int' to binary 'operator^'."
+    told = cause("compile_error", words, line)
+    assert told.advice == f"Write a product, as in `{product}`." if product else told is None
+
+
 STORE_BEHIND = """
 def f(x_ptr, out_ptr, n, B: tl.constexpr):
     for {turn} in range(0, n, B):

@@ -123,6 +123,15 @@ def test_a_bound_that_one_size_alone_is_above_needs_no_data_that_nothing_else_ha
     assert separation is not None and separation.condition.text == f"cols > {largest - 1}"
 
 
+def test_of_two_sizes_that_grow_together_the_one_beyond_a_block_is_named():
+    """Aligned cases of two batches are those of 128 queries."""
+    separation, _ = diagnose(
+        lambda c: c.size("N_CTX") > 64, "flash_attention", "aligned",
+        "Z=2 H=1 N_CTX=128 N_KV=128 HEAD_DIM=64",
+    )  # fmt: skip
+    assert separation.condition.subject == "N_CTX"
+
+
 def test_what_always_fails_is_said_to():
     found, probed = diagnose(lambda case: True)
     assert found.condition.kind == "always"

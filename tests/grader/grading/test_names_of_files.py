@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from grader.grading.grade import expect_files
 from grader.grading.submitted import Files
+from grader.mistakes import Mistake
+from grader.spec import load_all
 
 
 @pytest.mark.parametrize(
@@ -33,3 +36,15 @@ def test_a_name_that_is_no_text_is_shown_as_far_as_it_can_be(tmp_path: Path) -> 
     said = Files(tmp_path).handed_in("silu.py")
     assert isinstance(said, str) and "_silu.py to silu.py if it is that" in said
     assert "\x1b" not in said and said.encode()
+
+
+def test_a_folder_around_the_submission_is_told_which_one_to_give(tmp_path: Path) -> None:
+    inner = tmp_path / "assignment"
+    inner.mkdir()
+    (tmp_path / "notes").mkdir()
+    (inner / "rmsnorm.py").touch()
+    with pytest.raises(Mistake, match=rf"found none; give {inner}, which has some$"):
+        expect_files(tmp_path, load_all())
+    (inner / "rmsnorm.py").unlink()
+    with pytest.raises(Mistake, match=r"found none$"):
+        expect_files(tmp_path, load_all())

@@ -1161,7 +1161,11 @@ def test_accesses_that_use_little_of_their_sectors_are_told_with_what_to_do():
     wide = replace(COUNTED, lines=(replace(first, useful_bytes=first.sectors * 4), *others))
     text, *_ = reports_of(counted_evidence("cuda_v4", wide))
     said = "transpose.cu:60: most bytes of each sector are moved for nothing, and cost time."
-    assert said in unwrapped(text) and "Let neighbours, in a warp" in unwrapped(text)
+    beside = " Let what neighbouring threads access lie side by side in memory."
+    assert said + beside in unwrapped(text)
+    in_triton = replace(counted_evidence("triton_v4", wide).variants[0], file="transpose.py")
+    told = report.summary.wasted_sectors(in_triton)
+    assert told.endswith(" Let the elements of a block lie side by side in memory.")
     few = replace(others[-1], space="global", sectors=first.sectors // 100, useful_bytes=4)
     text, *_ = reports_of(counted_evidence("cuda_v4", replace(COUNTED, lines=(first, few))))
     assert "moved for nothing" not in text

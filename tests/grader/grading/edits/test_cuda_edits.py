@@ -73,3 +73,37 @@ extern "C" void f(const float* h, float* d, int rows, int cols) {
 }
 """.replace("COPIED", bytes_)
     assert "bytes" in undone(source, bytes_, counted, is_triton=False)
+
+
+def test_a_thread_of_a_block_goes_on_along_a_row_that_is_longer_than_its_block():
+    source = """
+__global__ void k(const float* in, float* out, int cols) {
+    int c = threadIdx.x;
+    for (; c < cols; c += blockDim.x) out[blockIdx.x * cols + c] = in[c];
+}
+extern "C" void f(const float* in, float* out, int cols) { k<<<8, 256>>>(in, out, cols); }
+"""
+    right, wrong = "for (; c < cols; c += blockDim.x)", "if (c < cols)"
+    assert "one_block" in undone(source, right, wrong, is_triton=False)
+
+
+def test_a_block_of_more_threads_than_its_array_has_elements_is_undone():
+    source = """
+constexpr int WIDTH = 64;
+__global__ void k(const float* in, float* out) {
+    __shared__ float part[WIDTH];
+    part[threadIdx.x] = in[threadIdx.x];
+    out[threadIdx.x] = part[threadIdx.x];
+}
+extern "C" void f(const float* in, float* out) { k<<<1, WIDTH>>>(in, out); }
+"""
+    assert "threads" in undone(source, "<<<1, WIDTH>>>", "<<<1, 1024>>>", is_triton=False)
+
+
+@pytest.mark.parametrize("index", ["blockIdx.x * 32 + threadIdx.x", "b * LANES + t"])
+def test_a_block_that_is_taken_to_be_a_warp_has_the_launch_s_threads(index: str):
+    source = CUDA.replace("    const int t =", "    const int b = blockIdx.x;\n    const int i =")
+    source = source.replace("const int b", "const int t = threadIdx.x;\n    const int b")
+    right = "blockIdx.x * blockDim.x + threadIdx.x"
+    named = "b * blockDim.x + t" if "LANES" in index else right
+    assert "threads" in undone(source.replace(right, named), named, index, is_triton=False)

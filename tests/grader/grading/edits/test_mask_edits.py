@@ -3,7 +3,7 @@
 import pytest
 
 from grader.grading.edits.proposals import edits_of
-from tests.support.changed_texts import changed, scopes
+from tests.support.changed_texts import changed, scopes, undone, without_blanks
 
 TEXT = """
 import triton
@@ -263,3 +263,90 @@ def test_a_tile_without_a_mask_gets_the_bounds_that_its_indices_have_elsewhere()
         if edit.name == "without_mask" and "tl.store" in edit.what
     ]
     assert (1, "This `tl.store` lacks `mask=(i[:, None] < M) & (k[None, :] < K)`") in told
+
+
+CROSSED = """
+@triton.jit
+def k(x_ptr, out_ptr, M, N, S, BLOCK: tl.constexpr):
+    m, n = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, BLOCK)
+    tile = tl.load(x_ptr + m[:, None] * S + n[None, :], mask=(m[:, None] < M) & (n[None, :] < N))
+    places = out_ptr + n[:, None] * M + m[None, :]
+    tl.store(places, tl.trans(tile), mask=(n[:, None] < N) & (m[None, :] < M))
+
+
+def f(x, out):
+    k[(1,)](x, out, *x.shape, x.stride(0), BLOCK=16)
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("n[:, None] * M + m[None, :]", "n[None, :] * M + m[:, None]"),
+        (
+            "x_ptr + m[:, None] * S + n[None, :], mask=(m[:, None] < M) & (n[None, :] < N)",
+            "x_ptr + m[None, :] * S + n[:, None], mask=(m[None, :] < M) & (n[:, None] < N)",
+        ),
+    ],
+)
+def test_two_indices_along_each_other_s_axis_are_turned_at_once(right, wrong):
+    assert "subscripts" in undone(CROSSED, right, wrong, is_triton=True)
+
+
+PER_COLUMN = """
+@triton.jit
+def k(x_ptr, w_ptr, out_ptr, stride, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    w = tl.load(w_ptr + cols, mask=cols < n, other=0.0)
+    x = tl.load(x_ptr + row * stride + cols, mask=cols < n, other=0.0)
+    tl.store(out_ptr + row * stride + cols, x * w, mask=cols < n)
+
+
+def f(x, w, out):
+    k[(x.shape[0],)](x, w, out, x.stride(0), x.shape[1], BLOCK=16)
+"""
+
+
+@pytest.mark.parametrize("wrong", ["w_ptr + row", "w_ptr + row, mask=cols < n, other=0.0"])
+def test_a_number_that_all_of_a_block_gets_may_be_one_for_each_element(wrong):
+    right = "w_ptr + cols, mask=cols < n, other=0.0"
+    assert "per_element" in undone(PER_COLUMN, right, wrong, is_triton=True)
+
+
+def test_a_turned_view_is_read_along_its_rows():
+    text = PER_COLUMN.replace("k[(x", "x = x.T\n    k[(x")
+    right = text.replace("row * stride + cols", "row + cols * stride").replace(
+        "x.stride(0)", "x.stride(1)"
+    )
+    made = [changed(text, edit) for scope in scopes(text, True) for edit in edits_of(scope)]
+    assert without_blanks(right) in made
+
+
+@pytest.mark.parametrize("wrong", ["*x.stride(), *x.stride(), *x", "*x.stride(), *w.stride(), *w"])
+def test_each_tensor_s_strides_are_passed(wrong):
+    right = "*x.stride(), *w.stride(), *out"
+    text = PER_COLUMN.replace("x.stride(0), x", f"{right}.stride(), x")
+    assert "stride" in undone(text, right, wrong, is_triton=True)
+
+
+def test_offsets_from_the_end_of_a_row_are_masked_below_zero_too():
+    right = "cols = n - BLOCK + tl.arange(0, BLOCK)"
+    text = PER_COLUMN.replace("cols = tl.arange(0, BLOCK)", right)
+    bounded = text.replace("cols < n", "(cols < n) & (cols >= 0)")
+    made = [changed(text, edit) for scope in scopes(text, True) for edit in edits_of(scope)]
+    assert without_blanks(bounded) in made
+    assert not any("n-n+" in each for each in made)
+
+
+def test_rows_counted_within_a_block_are_those_of_the_tensor_in_a_mask_of_a_block_too():
+    right = "keep = m[:, None] >= n[None, :]"
+    text = CROSSED.replace("m, n = tl", "n = tl.arange(0, BLOCK)\n    m = tl")
+    text = text.replace(", tl.arange(0, BLOCK)\n    tile", f"\n    {right}\n    tile")
+    wrong = "keep = tl.arange(0, BLOCK)[:, None] >= n[None, :]"
+    assert "whole" in undone(text, right, wrong, is_triton=True)
+
+
+def test_a_block_of_another_shape_is_turned():
+    wrong = "tl.reshape(tile, (BLOCK, BLOCK))"
+    assert "view" in undone(CROSSED, "tl.trans(tile)", wrong, is_triton=True)

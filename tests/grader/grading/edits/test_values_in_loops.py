@@ -291,3 +291,32 @@ def f(x):
     right = "tl.max(x, axis=1)[:, None] + tl.sum(x, axis=1)[:, None]"
     wrong = right.replace("1", "0").replace("[:, None]", "[None, :]")
     assert "axis" in undone(source.replace("REDUCED", right), right, wrong, is_triton=True)
+
+
+DIVIDED = {
+    True: (
+        "@triton.jit\ndef k(x, y, n, B: tl.constexpr):\n    acc = tl.zeros([B], tl.float32)\n"
+        "    for at in range(0, n, B):\n        acc = acc * 0.5\n"
+        "        acc += tl.load(x + at + tl.arange(0, B))EARLY\nLATE"
+        "    tl.store(y + tl.arange(0, B), acc)\n\n\ndef f(x, y):\n    k[(1,)](x, y, 64, B=16)\n",
+        "    acc = acc / tl.where(n == 0, 1, n)\n",
+    ),
+    False: (
+        "__global__ void k(const float* x, float* y, int n) {\n    float mean = 0.0f;\n"
+        "    for (int i = 0; i < n; ++i) {\n        mean += x[i];EARLY\n    }\nLATE"
+        "    y[0] = mean;\n}\nvoid f(const float* x, float* y, int n) {\n"
+        "    k<<<1, 1>>>(x, y, n);\n}\n",
+        "    mean /= n;\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("is_triton", [True, False])
+@pytest.mark.parametrize("is_twice", [True, False])
+def test_a_sum_that_each_turn_divides_is_divided_behind_the_loop(is_triton, is_twice):
+    frame, line = DIVIDED[is_triton]
+    early = "\n    " + line.rstrip()
+    wrong = frame.replace("EARLY", early).replace("LATE", line * is_twice)
+    right = frame.replace("EARLY", "").replace("LATE", line)
+    made = [changed(wrong, edit) for scope in scopes(wrong, is_triton) for edit in edits_of(scope)]
+    assert without_blanks(right) in made
