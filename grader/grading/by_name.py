@@ -718,7 +718,7 @@ def _size_of_a_pointer(context: Context, match: re.Match[str]) -> Cause | None:
 
 
 def _power_by_caret(context: Context, match: re.Match[str]) -> Cause | None:
-    power = re.search(r"([\w.\[\]]+|\))\s*\^\s*(\d)\b", context.line)
+    power = re.search(r"((?<![\w.\[\]])[\w.\[\]]+|\))\s*\^\s*(\d)\b", context.line)
     if power is None:
         return None
     factor = power[1] if power[1] != ")" else "x"
@@ -731,7 +731,7 @@ def _power_by_caret(context: Context, match: re.Match[str]) -> Cause | None:
 
 def _defined_twice(context: Context, match: re.Match[str]) -> Cause | None:
     name = match[1]
-    kernel = re.search(rf"\b__global__\s[^;{{}}()]*\b{name}\s*\(", context.source)
+    kernel = re.search(rf"\b__global__\s[^;{{}}()]{{0,200}}\b{name}\s*\(", context.source)
     if kernel is None:
         return None
     what = f"A kernel and the function that launches it are both called `{name}`"

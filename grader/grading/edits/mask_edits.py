@@ -262,7 +262,7 @@ def _turned_indices(scope: Scope) -> Iterator[Edit]:
             yield scope.edit("subscripts", changes, what, advice, 2)
 
 
-@at_each(r"(?m)^[ \t]*(\w+) = [^\n]*\w - \w[^\n]*\btl\.arange\(")
+@at_each(r"(?m)^[ \t]*(\w+) = [^\n]{0,80}?\w - \w[^\n]{0,80}?\btl\.arange\(")
 def _below_zero(scope: Scope, made: re.Match[str]) -> Iterator[Edit]:
     """Offsets that may begin below 0, in masks that bound them above alone."""
     bound = rf"\b{made[1]}(?:\[[:, None]+\])? <=? \w+\b"

@@ -326,9 +326,10 @@ def _whole(scope: Scope) -> Iterator[Edit]:
             if part.upper() != part and not is_given and not is_there:
                 around = other.span() if other[1] else _segment(scope, *other.span())
                 # As in `tl.arange(0, BLOCK)[:, None]`.
-                is_block = not other[1] and code.startswith("[", other.end())
+                bracket = code.find("]", other.end())
+                is_block = not other[1] and code.startswith("[", other.end()) and bracket > 0
                 if is_block:
-                    around = other.start(), code.index("]", other.end()) + 1
+                    around = other.start(), bracket + 1
                 new = other[0].replace(part, name)
                 cost = 1 if is_likely or (is_block and re.search(r"[<>]=?", line)) else 2
                 yield scope.instead("whole", *other.span(), new, cost, around)
