@@ -174,6 +174,10 @@ EXCHANGED_LAUNCH = (
     "The grid comes first, then the block: <<<grid, block>>>. In the other order this launch could "
     "run."
 )
+OF_THE_HOST = (
+    "A kernel sees its arguments and variables that are `__device__` or `__constant__`. One that "
+    "is `static` in a kernel counts as the host's here: write `static __device__`."
+)
 EMPTY_GRID = (
     "A quotient of integers is rounded down, so a size below its divisor gives no block: write "
     "(n + BLOCK - 1) / BLOCK."

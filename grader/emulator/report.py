@@ -31,6 +31,7 @@ from grader.emulator.findings import (
     EMPTY_GRID,
     EXCHANGED_LAUNCH,
     KINDS,
+    OF_THE_HOST,
     PAST_A_VARIABLE,
     Parts,
     is_across_the_end,
@@ -281,6 +282,8 @@ def message_of(
         hint = kind.by_first_thread
     elif kind.status == "launch_error" and is_exchanged_launch(parts.text):
         hint = EXCHANGED_LAUNCH
+    elif finding.kind == "host_pointer_on_device" and finding.thread and "global" in parts.text:
+        hint = OF_THE_HOST
     elif "a grid needs at least one block" in parts.text:  # runtime/launch.cpp
         hint = EMPTY_GRID
     sentence = kind.sentence(parts)

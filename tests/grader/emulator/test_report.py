@@ -336,6 +336,18 @@ def test_a_launch_that_could_run_with_grid_and_block_exchanged_is_told(
     assert ("rounded down" in hint) == ("grid (0" in launch)
 
 
+def test_a_variable_that_a_kernel_lacks_is_told_how_to_be_declared() -> None:
+    variable = "4 bytes of a global variable of the host code"  # runtime/host_guard.cpp
+    for text, thread, is_variable in (
+        (variable, (0, 0, 0), True),
+        (variable, None, False),  # given to cudaMemset
+        ("4 bytes of host memory from malloc", (0, 0, 0), False),
+    ):
+        each = finding(kind="host_pointer_on_device", text=text, thread=thread)
+        _, hint = message_of(each, "k.cu", SOURCE, 3)
+        assert ("`static __device__`" in hint) == is_variable
+
+
 def test_no_kind_but_the_tables_has_a_status() -> None:
     with pytest.raises(KeyError):
         status_name_of("perfect")
