@@ -233,7 +233,7 @@ class _Noise:
         self.fill(values, possible=False)
 
     def leave(self, values: torch.Tensor) -> None:
-        """Fill it with zeros and other numbers, at least one of the latter: a store changes it."""
+        """Fill it with zeros and other numbers; zeros alone would hide a store of zeros."""
         self.fill(values, possible=True)
         zero = np.asarray(self._random.integers(2, size=values.shape), bool)
         if zero.all() and zero.size:

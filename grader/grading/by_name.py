@@ -116,7 +116,7 @@ def _mixed_indents(context: Context, match: re.Match[str]) -> Cause | None:
     return Cause("mixed_indents", what, advice)
 
 
-# As text of pages and slides has them, with what is typed for them in code.
+# Characters of typeset text, with what code has in their place.
 _TYPED = {
     **dict.fromkeys("“”„«»", '"'),
     **dict.fromkeys("‘’‚´", "'"),
@@ -718,11 +718,11 @@ def _size_of_a_pointer(context: Context, match: re.Match[str]) -> Cause | None:
 
 
 def _power_by_caret(context: Context, match: re.Match[str]) -> Cause | None:
-    power = re.search(r"((?<![\w.\[\]])[\w.\[\]]+|\))\s*\^\s*(\d)\b", context.line)
+    power = re.search(r"((?<![\w.\[\]])[\w.\[\]]+|\))\s*\^\s*([2-4])\b", context.line)
     if power is None:
         return None
     factor = power[1] if power[1] != ")" else "x"
-    product = " * ".join([factor] * min(int(power[2]), 4))
+    product = " * ".join([factor] * int(power[2]))
     what = f"`{power[0]}` is no power: `^` is the exclusive or of whole numbers"
     return Cause(
         "caret", what, f"Write a product, as in `{product}`.", context.marked(*power.span())

@@ -163,7 +163,7 @@ def _as_in(
 
 def _of_sizes(smallest: Case, outcomes: dict[Case, bool]) -> Iterator[Condition]:
     """Bounds between the smallest failing case and the nearest passing one, and remainders."""
-    # Where two sizes separate alike, the larger one reaches past a block, and the other goes along.
+    # Of two sizes that separate alike, the larger one comes first: it is what passes a block's end.
     for name, value in sorted(smallest.sizes, key=lambda each: each[1], reverse=True):
         passing = [case.size(name) for case, failed in outcomes.items() if not failed]
         below = [size for size in passing if size < value]

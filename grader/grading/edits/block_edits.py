@@ -54,14 +54,17 @@ _SQUARE_TILE = re.compile(r"\b\w+\[([A-Z]\w*)\]\[\1\b")
 _ALIAS = re.compile(r"\b(\w+) = ((?:blockIdx|threadIdx)\.x);")
 
 
-@at_each(r"(?<![\w.])([A-Za-z_][\w.]*) \* (\d+|[A-Z]\w*) \+ ([A-Za-z_][\w.]*)")
-def _own_length(scope: Scope, match: re.Match[str]) -> Iterator[Edit]:
-    """A number that a block is taken to have as threads, whatever its launch says."""
+_ELEMENT = r"(?<![\w.])([A-Za-z_][\w.]*) \* (\d+|[A-Z]\w*) \+ ([A-Za-z_][\w.]*)"
+
+
+def _own_length(scope: Scope) -> Iterator[Edit]:
+    """A thread's element by a fixed number of threads, where a launch may have another number."""
     known = dict(_ALIAS.findall(scope.code))
-    block, thread = (known.get(each, each) for each in match.group(1, 3))
-    if (block, thread) == ("blockIdx.x", "threadIdx.x"):
-        edit = scope.instead("threads", *match.span(2), "blockDim.x", 1, match.span())
-        yield replace(edit, advice="`blockDim.x` is how many threads the launch gives a block.")
+    for match in scope.matches(_ELEMENT):
+        block, thread = (known.get(each, each) for each in match.group(1, 3))
+        if (block, thread) == ("blockIdx.x", "threadIdx.x"):
+            edit = scope.instead("threads", *match.span(2), "blockDim.x", 1, match.span())
+            yield replace(edit, advice="`blockDim.x` is how many threads the launch gives a block.")
 
 
 _ARRAY = re.compile(r"__shared__\s+\w+\s+(\w+)\[(\d+|[A-Z]\w*)\];")

@@ -309,9 +309,10 @@ def _divided_early(scope: Scope, loop: re.Match[str]) -> Iterator[Edit]:
     behind = scope.text.line_at(end) + (not scope.is_triton and indent != "")  # past the brace
     for number, line in lines.items():
         divided = _DIVIDED.match(line)
+        if not divided or not line.startswith(indent + divided[1]):
+            continue
         others = "\n".join(each for n, each in lines.items() if n != number)
-        is_sum = divided and re.search(rf"\b{divided[2]}\b(?:\[\w+\])? [+*]?= ", others)
-        if not divided or not is_sum or not line.startswith(indent + divided[1]):
+        if not re.search(rf"\b{divided[2]}\b(?:\[\w+\])? [+*]?= ", others):
             continue
         start = scope.text.starts[number - 1]
         left_out = Change(start, start + len(line) + 1, "")

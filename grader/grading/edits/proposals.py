@@ -59,7 +59,7 @@ MOST_AROUND = 80  # characters beside a change that are looked at
 
 
 def _cancels(scope: Scope, change: Change) -> bool:
-    """Whether a name comes beside itself, as in `n - n`: 0 or 1 by a detour, which nobody means."""
+    """Whether a change makes a term such as `n - n` or `n / n`, which nobody writes for 0 or 1."""
     if not change.new.isidentifier():
         return False
     code = scope.text.code
