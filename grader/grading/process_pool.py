@@ -26,6 +26,8 @@ from concurrent.futures import Future
 from itertools import count
 from multiprocessing import connection, forkserver, util
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from multiprocessing.synchronize import RLock
 from typing import Any, TypeVar
 
 import pebble
@@ -76,6 +78,22 @@ def unheard(message: Any) -> None:
     """Ignore a message."""
 
 
+class _LocksThatLast(ForkServerContext):
+    """The fork server's context, which keeps its locks for as long as it is kept itself.
+
+    A process opens them by name when it begins. The pool drops its own before it stops processes,
+    and those that begin at that moment print a traceback for want of the name.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._locks: list[RLock] = []
+
+    def RLock(self) -> RLock:
+        self._locks.append(super().RLock())
+        return self._locks[-1]
+
+
 class Pool(contextlib.AbstractContextManager["Pool"]):
     """A process pool. Its exit cancels what hasn't run and stops what runs.
 
@@ -90,7 +108,7 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         """
         # Each process notices its parent's end, so that no sandbox outlives both.
         processes.adopt_orphans()
-        context = multiprocessing.get_context("forkserver")
+        context = self._context = _LocksThatLast()
         context.set_forkserver_preload(PRELOADED)
         self._reader, self._to_us = context.Pipe(duplex=False)
         self._pool = pebble.ProcessPool(

@@ -178,6 +178,28 @@ if __name__ == "__main__":
     assert (ran.returncode, ran.stderr) == (130, "")
 
 
+def test_stopped_while_they_begin_they_print_nothing(tmp_path):
+    program = """
+import time
+from grader.grading import process_pool
+
+class Slow:
+    def __reduce__(self):
+        line = "signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(0.5)"
+        return exec, ("import signal, time; " + line,)
+
+if __name__ == "__main__":
+    process_pool._begin = Slow()
+    with process_pool.Pool(2) as processes:
+        pass
+"""
+    (tmp_path / "program.py").write_text(program)
+    line = [sys.executable, str(tmp_path / "program.py")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=SECONDS)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def has_ended(pid: int) -> bool:
     """Whether a process is gone, or, as nobody's child, waits to be reaped."""
     try:
