@@ -12,7 +12,7 @@ import hashlib
 import platform
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -117,11 +117,10 @@ class Graded:
 def grade_files(
     task: HandinTask,
     on_step: Progress = unwatched,
-    opened: Callable[[Session], None] = lambda session: None,
     sandbox: Sandbox | None = None,
     lent: Lent | None = None,
 ) -> Graded:
-    """Grade the wanted variants of a hand-in's files; `opened` gets the session once it is open.
+    """Grade the wanted variants of a hand-in's files.
 
     For `sandbox` and `lent` see Session.
 
@@ -145,7 +144,6 @@ def grade_files(
     with Session(
         where, task.exercises, options, sandbox=sandbox, files=files, lent=lent
     ) as session:
-        opened(session)
         results = tuple(_result(session, wanted, on_step) for wanted in task.wanted)
         environment = {**session.environment(), "host": platform.node()}
     return Graded(results, environment)
@@ -167,14 +165,11 @@ def grade_in_pool(task: HandinTask) -> Graded:
             watch.moved()
             process_pool.tell(step)
 
-        def opened(session: Session) -> None:  # it ends with this process, however that is stopped
-            held.callback(process_pool.at_end(session.close).cancel)
-
         sandbox, native = held.enter_context(
             kept_sandboxes.of_a_submission(_kind_of(task.device), task.require_sandbox)
         )
         trusted = kept_sandboxes.baselines() if task.needs_exclusive_gpu else None
-        return grade_files(task, on_step, opened, sandbox, Lent(native, trusted))
+        return grade_files(task, on_step, sandbox, Lent(native, trusted))
 
 
 def given_up(task: HandinTask, reason: str) -> list[Result]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from functools import cache
 
 from grader.gpu.devices import DeviceName
-from grader.grading import process_pool
 from grader.sandbox import Sandbox
 from grader.timing.timed_variant import trusted_sandbox
 
@@ -37,21 +35,17 @@ def baselines() -> Sandbox:
     """The sandbox of baselines on a GPU; it ends with this process."""
     if not _baselines:
         _baselines.append(trusted_sandbox("cuda"))
-        process_pool.at_end(_baselines[0].close)
     return _baselines[0]
 
 
 @contextlib.contextmanager
 def _kept(device: DeviceName, required: bool) -> Iterator[Sandbox]:
-    _close_at_end()
     sandbox = _emptied.pop(device, None) or _new(device, required)
-    closing = process_pool.at_end(sandbox.close)
     is_empty = False
     try:
         yield sandbox
         is_empty = sandbox.empty()
     finally:
-        closing.cancel()
         if not is_empty:
             sandbox.close()
     if not is_empty:
@@ -63,12 +57,3 @@ def _kept(device: DeviceName, required: bool) -> Iterator[Sandbox]:
 def _new(device: DeviceName, required: bool) -> Sandbox:
     is_native = device != "cpu"
     return Sandbox(device, required=required, kind="native" if is_native else "plans")
-
-
-@cache
-def _close_at_end() -> None:
-    def close() -> None:
-        for sandbox in _emptied.values():
-            sandbox.close()
-
-    process_pool.at_end(close)

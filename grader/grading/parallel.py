@@ -71,9 +71,7 @@ class Work:
         if self.options.device == locks.ON_GPU:  # before anything here uses CUDA
             locks.settle(False)
         if not _opened:
-            session = Session(self.submission, self.exercises, self.options, files=self.files)
-            process_pool.at_end(session.close)
-            _opened.append(session)
+            _opened.append(Session(self.submission, self.exercises, self.options, files=self.files))
         return _opened[0]
 
 

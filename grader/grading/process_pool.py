@@ -7,9 +7,8 @@
 runs only in the sandboxes that they start. They are forks of multiprocessing's fork server, which
 has imported the grader and runs nothing else, whereas this process may have threads.
 
-Ctrl-C reaches this process only, which then stops the others. Each calls its `at_end` functions
-when it is stopped, and when this process is gone. A killed process costs its own task and is
-replaced.
+Ctrl-C reaches this process only, which then stops the others. Each closes its sandboxes when it is
+stopped, and when this process is gone. A killed process costs its own task and is replaced.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from itertools import count
-from multiprocessing import connection, forkserver, util
+from multiprocessing import connection, forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from multiprocessing.synchronize import RLock
@@ -46,7 +45,6 @@ PRELOADED = ["grader.grading.preloaded"]
 # many processes faster. Workers keep eight: with one, unrelated streams would wait for each other.
 ONE_QUEUE = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
 _LONGEST_MESSAGE = 2048  # bytes, which a pipe with several writers takes atomically
-_FIRST = 100  # priority in multiprocessing's own clean-up, where the highest number runs first
 
 _writer: Connection | None = None  # in a pool process: to the process that made the pool
 _number = 0  # of its current task
@@ -174,14 +172,6 @@ def tell(message: Any) -> None:
     data = pickle.dumps((_number, message))
     if _writer is not None and len(data) <= _LONGEST_MESSAGE:
         _writer.send_bytes(data)
-
-
-def at_end(function: Callable[[], None]) -> util.Finalize:
-    """Have `function` called before this pool process ends, unless it is killed.
-
-    The result's `cancel` takes that back.
-    """
-    return util.Finalize(None, function, exitpriority=_FIRST)
 
 
 def _begin(writer: Connection, to_preloader: socket.socket | None) -> None:

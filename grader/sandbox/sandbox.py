@@ -13,9 +13,11 @@ import contextlib
 import math
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from multiprocessing import util
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +33,10 @@ Kind = Literal["plans", "python", "inductor", "native"]  # of fork server
 
 
 class Sandbox:
-    """The confinement of one submission's workers. A context manager."""
+    """The confinement of one submission's workers. A context manager.
+
+    It is closed when this process ends, also where Ctrl-C or the pool's end kept its user from it.
+    """
 
     def __init__(
         self,
@@ -56,13 +61,18 @@ class Sandbox:
         if level or required:
             self.confinement = confinement.choose(level, device, required)
         self._home = ""
+        self._at_end: util.Finalize | None = None
         self._server: ForkServer | None = None
         self._replacing = threading.Lock()  # held while a dead fork server is replaced
         self._stopped: list[ForkServer] = []  # whose workers may still be open
         self.most_seconds = math.inf  # for a request
 
     def __enter__(self) -> Sandbox:
-        self.start()
+        try:
+            self.start()
+        except KeyboardInterrupt:
+            self.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,7 +98,7 @@ class Sandbox:
 
         Workers can start it as a `program`, too.
         """
-        self._home = self._home or _new_home()
+        self._make_home()
         path = Path(self._home) / "submission" / name
         if not path.exists() or path.read_bytes() != data:
             path.write_bytes(data)
@@ -102,7 +112,7 @@ class Sandbox:
         It ends with the calling thread or process. Raises SandboxError when it can't be started.
         """
         if self._server is None:
-            self._home = self._home or _new_home()
+            self._make_home()
             submission = Path(self._home) / "submission"
             environment = environment_of(self.device, self.scratch, self._kernels)
             try:
@@ -183,6 +193,13 @@ class Sandbox:
         if self._home:
             remove_tree(self._home)
             self._home = ""
+        if self._at_end is not None:
+            self._at_end.cancel()
+
+    def _make_home(self) -> None:
+        if not self._home:
+            self._home = _new_home()
+            self._at_end = util.Finalize(None, _close, (weakref.ref(self),), exitpriority=0)
 
     def _forked(
         self,
@@ -213,6 +230,12 @@ def _new_home() -> str:
     for name in ("scratch", "submission"):
         (home / name).mkdir(mode=0o700)
     return str(home)
+
+
+def _close(reference: weakref.ref[Sandbox]) -> None:
+    sandbox = reference()
+    if sandbox is not None:
+        sandbox.close()
 
 
 @contextlib.contextmanager

@@ -308,7 +308,6 @@ def test_the_baselines_of_all_hand_ins_have_one_sandbox(monkeypatch):
 
     monkeypatch.setattr(kept_sandboxes, "_baselines", [])
     monkeypatch.setattr(kept_sandboxes, "_emptied", {})
-    monkeypatch.setattr(kept_sandboxes, "_close_at_end", lambda: None)
     monkeypatch.setattr(tasks, "grade_files", grade_files)
     timed = Wanted("silu", "triton", "key", checked="{}")
     for seed, wanted in enumerate((timed, timed, replace(timed, checked=""))):

@@ -13,6 +13,7 @@ import re
 import stat
 import struct
 import subprocess
+import sys
 import textwrap
 import threading
 import time
@@ -38,6 +39,7 @@ from grader.sandbox.worker_process import (
     socket_pair,
 )
 from grader.worker.protocol import Code, Operation, Reply
+from tests.support.small_exercise import ROOT
 
 SMALL = Limits(cpu_seconds=5.0, memory_bytes=512 << 20)
 NUMBERS = itertools.count()
@@ -208,6 +210,27 @@ def test_what_has_only_begun_is_ended_too() -> None:
     child = psutil.Process(begun._server._process.pid)
     begun.close()
     assert not child.is_running() and not begun.is_started
+
+
+def test_what_nobody_closes_leaves_no_folder_behind(tmp_path: Path) -> None:
+    program = """
+import os, signal, threading
+from grader.sandbox import Sandbox
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+kept = Sandbox()
+kept.begin()
+threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    with Sandbox() as sandbox:  # takes longer than that to import
+        pass
+except KeyboardInterrupt:
+    print(len(os.listdir(os.environ["TMPDIR"])))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    line = [sys.executable, "-c", program]
+    ran = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=60)
+    assert (ran.stdout, ran.stderr, [*tmp_path.iterdir()]) == ("1\n", "", [])  # that which is kept
 
 
 def test_a_worker_collects_its_garbage_though_the_parent_imported_without(start):
