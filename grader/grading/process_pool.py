@@ -23,13 +23,14 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from itertools import count
-from multiprocessing import connection, forkserver
+from multiprocessing import connection, forkserver, util
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from multiprocessing.synchronize import RLock
 from typing import Any, TypeVar
 
 import pebble
+from pebble.common import process_exit
 
 from grader.sandbox import preloader, processes
 
@@ -178,8 +179,15 @@ def _begin(writer: Connection, to_preloader: socket.socket | None) -> None:
     global _writer
     _writer = writer
     preloader.join(to_preloader)
+    signal.signal(signal.SIGTERM, _end)
     os.environ.update(ONE_QUEUE)
     threading.Thread(target=_follow_our_maker, daemon=True).start()
+
+
+def _end(signal_number: int, _: object) -> None:
+    """End, unless that has begun: the pool's own handler would leave open what isn't closed yet."""
+    if not util.is_exiting():
+        process_exit(signal_number)
 
 
 def _follow_our_maker() -> None:

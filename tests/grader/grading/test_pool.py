@@ -65,6 +65,14 @@ def wait_for_ever(began: str, ended: str) -> None:
     time.sleep(600)
 
 
+def end_in_two_steps(ended: str) -> None:
+    def end() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        Path(ended).touch()
+
+    util.Finalize(None, end, exitpriority=0)
+
+
 # --- the pool -----------------------------------------------------------------------------------
 
 
@@ -150,6 +158,13 @@ if __name__ == "__main__":
             started.kill()
     wait_until(ended.exists)
     wait_until(lambda: has_ended(int(began.read_text())))
+
+
+def test_a_process_that_is_stopped_as_it_ends_closes_the_rest(tmp_path):
+    ended = tmp_path / "ended"
+    with Pool(1) as processes:
+        processes.submit(end_in_two_steps, str(ended)).result(SECONDS)
+    assert ended.exists()
 
 
 def test_interrupted_while_they_start_it_leaves_none_that_starts_later(tmp_path):
