@@ -31,7 +31,7 @@ from grader.grading.session import Lent, Options, Progress, Session, Step, unwat
 from grader.grading.submitted import MAX_FILE_BYTES
 from grader.mistakes import Mistake
 from grader.sandbox import Sandbox
-from grader.sandbox.processes import end_this_process
+from grader.sandbox.sandbox import end_this_process
 from grader.spec import Exercise
 from grader.spec.compiling import digest
 from grader.spec.course_file import CPU

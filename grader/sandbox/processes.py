@@ -209,9 +209,3 @@ def _is_marked(pid: int | str) -> bool:
         return "\nNoNewPrivs:\t1\n" in Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:
         return False
-
-
-def end_this_process(status: int) -> None:
-    """Kill every descendant of this process, and end it at once with an exit status."""
-    end(lambda: below(os.getpid()))
-    os._exit(status)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import tempfile
 import threading
 import weakref
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from grader.gpu.devices import DeviceName
-from grader.sandbox import confinement
+from grader.sandbox import confinement, processes
 from grader.sandbox.confinement import Confinement, Level
 from grader.sandbox.environment import environment_of
 from grader.sandbox.fork_server_process import ForkServer
@@ -30,6 +31,8 @@ from grader.sandbox.scratch import remove_tree
 from grader.sandbox.worker_process import Limits, SandboxError, Worker
 
 Kind = Literal["plans", "python", "inductor", "native"]  # of fork server
+
+_open: set[weakref.ref[Sandbox]] = set()  # those that have a folder
 
 
 class Sandbox:
@@ -195,11 +198,24 @@ class Sandbox:
             self._home = ""
         if self._at_end is not None:
             self._at_end.cancel()
+        _open.discard(weakref.ref(self))
+
+    def abandon(self) -> None:
+        """End and remove the same at once, while another thread goes on that uses the sandbox.
+
+        It waits for no lock, and that thread can start nothing more here.
+        """
+        for server in (*self._stopped, self._server):
+            if server is not None:
+                server.stop()
+        remove_tree(self._home)
 
     def _make_home(self) -> None:
         if not self._home:
             self._home = _new_home()
-            self._at_end = util.Finalize(None, _close, (weakref.ref(self),), exitpriority=0)
+            reference = weakref.ref(self, _open.discard)
+            _open.add(reference)
+            self._at_end = util.Finalize(None, _close, (reference,), exitpriority=0)
 
     def _forked(
         self,
@@ -236,6 +252,17 @@ def _close(reference: weakref.ref[Sandbox]) -> None:
     sandbox = reference()
     if sandbox is not None:
         sandbox.close()
+
+
+def end_this_process(status: int) -> None:
+    """Kill every descendant of this process, remove its sandboxes' folders, and end it at once."""
+    try:
+        processes.end(lambda: processes.below(os.getpid()))
+        for reference in tuple(_open):
+            if sandbox := reference():
+                sandbox.abandon()
+    finally:
+        os._exit(status)
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from grader.gpu.devices import DeviceName
 from grader.grading import kept_sandboxes
 from grader.grading.session import Lent, Options
 from grader.sandbox import processes
-from grader.sandbox.processes import end_this_process
+from grader.sandbox.sandbox import end_this_process
 from grader.service.results import CheckResult
 from grader.service.single import EFFORTS, EffortName, check_source
 from grader.spec.task import Task

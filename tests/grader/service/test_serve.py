@@ -18,7 +18,12 @@ QUICK = {"effort": "quick", "timed": False, "limit_s": 20}
 
 
 @pytest.fixture(scope="module")
-def answers() -> dict[object, dict]:
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("of temporary files")
+
+
+@pytest.fixture(scope="module")
+def answers(folder) -> dict[object, dict]:
     right, hang = TRITON, "while True:\n    pass\n" + TRITON
     lines = [
         json.dumps(
@@ -33,7 +38,9 @@ def answers() -> dict[object, dict]:
         )
     ]
     lines.insert(1, "{nonsense")
-    done = warm_python.run(SERVE[1:], ROOT, input="\n".join(lines))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(folder))
+        done = warm_python.run(SERVE[1:], ROOT, input="\n".join(lines))
     assert done.returncode == 0, done.stderr
     return {each["id"]: each for each in map(json.loads, done.stdout.splitlines())}
 
@@ -48,6 +55,10 @@ def test_a_hang_ends_at_its_limit_and_its_neighbours_are_graded(answers):
     assert answers["hang"]["outcome"] == "time_limit"
     assert answers["right"]["result"]["status"] == answers["again"]["result"]["status"] == "passed"
     assert answers["wrong"]["result"]["status"] == "wrong_values"
+
+
+def test_no_request_leaves_a_folder(answers, folder):
+    assert answers and not [*folder.iterdir()]
 
 
 def test_a_verdict_is_made_anew_and_the_same(answers):
