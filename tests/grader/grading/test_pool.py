@@ -595,11 +595,25 @@ def test_a_pool_that_starts_with_a_command_sees_the_gpus_it_is_told_to(
     assert os.environ.get(locks.VISIBLE) == before
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_grade_with_its_report_and_no_folder(tmp_path, how):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "COLUMNS": "200"}
+    line = [sys.executable, "-m", "grader", "grade", "reference", "--only", "silu/triton"]
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(line, env=environment, cwd=ROOT, text=True, **both) as grading:
+        wait_until(lambda: any(tmp_path.glob("*/scratch/*")))  # it plans
+        grading.send_signal(how)
+        printed = grading.communicate(timeout=SECONDS)[0]
+    assert grading.returncode == 130 and "the run ended before this" in printed
+    assert "Traceback" not in printed and not [*tmp_path.iterdir()]
+
+
 def test_an_interrupted_import_ends_without_a_traceback(monkeypatch, capsys):
     def interrupted():
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "_start", interrupted)
+    monkeypatch.setattr(signal, "signal", Mock())  # it would stay for the tests after this one
     with pytest.raises(SystemExit) as ended:
         command.main()
     assert ended.value.code == 130
