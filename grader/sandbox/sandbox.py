@@ -32,7 +32,7 @@ from grader.sandbox.worker_process import Limits, SandboxError, Worker
 
 Kind = Literal["plans", "python", "inductor", "native"]  # of fork server
 
-_open: set[weakref.ref[Sandbox]] = set()  # those that have a folder
+_open: dict[weakref.ref[Sandbox], util.Finalize] = {}  # those that have a folder
 
 
 class Sandbox:
@@ -64,7 +64,6 @@ class Sandbox:
         if level or required:
             self.confinement = confinement.choose(level, device, required)
         self._home = ""
-        self._at_end: util.Finalize | None = None
         self._server: ForkServer | None = None
         self._replacing = threading.Lock()  # held while a dead fork server is replaced
         self._stopped: list[ForkServer] = []  # whose workers may still be open
@@ -101,7 +100,7 @@ class Sandbox:
 
         Workers can start it as a `program`, too.
         """
-        self._make_home()
+        self._home = self._home or _new_home(self)
         path = Path(self._home) / "submission" / name
         if not path.exists() or path.read_bytes() != data:
             path.write_bytes(data)
@@ -115,7 +114,7 @@ class Sandbox:
         It ends with the calling thread or process. Raises SandboxError when it can't be started.
         """
         if self._server is None:
-            self._make_home()
+            self._home = self._home or _new_home(self)
             submission = Path(self._home) / "submission"
             environment = environment_of(self.device, self.scratch, self._kernels)
             try:
@@ -196,9 +195,7 @@ class Sandbox:
         if self._home:
             remove_tree(self._home)
             self._home = ""
-        if self._at_end is not None:
-            self._at_end.cancel()
-        _open.discard(weakref.ref(self))
+        _forget(weakref.ref(self))
 
     def abandon(self) -> None:
         """End and remove the same at once, while another thread goes on that uses the sandbox.
@@ -209,13 +206,6 @@ class Sandbox:
             if server is not None:
                 server.stop()
         remove_tree(self._home)
-
-    def _make_home(self) -> None:
-        if not self._home:
-            self._home = _new_home()
-            reference = weakref.ref(self, _open.discard)
-            _open.add(reference)
-            self._at_end = util.Finalize(None, _close, (reference,), exitpriority=0)
 
     def _forked(
         self,
@@ -241,11 +231,18 @@ class Sandbox:
             raise SandboxError(f"the fork server can't be asked: {error}") from None
 
 
-def _new_home() -> str:
+def _new_home(sandbox: Sandbox) -> str:
     home = Path(tempfile.mkdtemp(prefix="warpgrade-"))
+    reference = weakref.ref(sandbox, _forget)
+    _open[reference] = util.Finalize(None, _close, (reference,), exitpriority=0)
     for name in ("scratch", "submission"):
         (home / name).mkdir(mode=0o700)
     return str(home)
+
+
+def _forget(reference: weakref.ref[Sandbox]) -> None:
+    if closing := _open.pop(reference, None):
+        closing.cancel()
 
 
 def _close(reference: weakref.ref[Sandbox]) -> None:
