@@ -39,7 +39,7 @@ def edits_of(scope: Scope) -> list[Edit]:
             is_as_named = not as_named.isdisjoint(map(_span, edit.changes))
             if _chooses_kernel(scope, edit) or (is_as_named and edit.name != "unused"):
                 continue
-            if any(_cancels(scope, each) for each in edit.changes):
+            if len(edit.changes) == 1 and _cancels(scope, edit.changes[0]):
                 continue
             if any(
                 all(low <= e.start and e.end <= high for e in edit.changes) for low, high in special

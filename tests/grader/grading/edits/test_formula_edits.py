@@ -64,6 +64,12 @@ def test_a_mistake_in_a_formula_is_undone(right, wrong, words):
     assert any(words in what for what in made), made
 
 
+def test_the_sides_of_an_exponent_are_exchanged():
+    mistaken, right = (TEXT.replace("exp(w)", f"exp({each})") for each in ("u - w", "w - u"))
+    made = {changed(mistaken, e): e.what for s in scopes(mistaken, True) for e in edits_of(s)}
+    assert made[without_blanks(right)] == "`u` and `w` are exchanged in this exponent"
+
+
 CUDA = """
 constexpr int TILE = 32;
 constexpr int TILE_ROWS = 8;
