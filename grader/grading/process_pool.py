@@ -185,7 +185,7 @@ def _begin(writer: Connection, to_preloader: socket.socket | None) -> None:
 
 
 def _end(signal_number: int, _: object) -> None:
-    """End, unless that has begun: the pool's own handler would leave open what isn't closed yet."""
+    """End this process, unless it is ending: pebble's handler would cut its clean-up short."""
     if not util.is_exiting():
         process_exit(signal_number)
 

@@ -14,7 +14,6 @@ import math
 import os
 import tempfile
 import threading
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -32,7 +31,7 @@ from grader.sandbox.worker_process import Limits, SandboxError, Worker
 
 Kind = Literal["plans", "python", "inductor", "native"]  # of fork server
 
-_open: dict[weakref.ref[Sandbox], util.Finalize] = {}  # those that have a folder
+_open: dict[Sandbox, util.Finalize] = {}  # those that have a folder
 
 
 class Sandbox:
@@ -70,11 +69,7 @@ class Sandbox:
         self.most_seconds = math.inf  # for a request
 
     def __enter__(self) -> Sandbox:
-        try:
-            self.start()
-        except KeyboardInterrupt:
-            self.close()
-            raise
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -134,7 +129,7 @@ class Sandbox:
         server = self.begin()
         try:
             server.wait_until_ready()
-        except SandboxError:
+        except (SandboxError, KeyboardInterrupt):
             self.close()
             raise
         return server
@@ -195,17 +190,16 @@ class Sandbox:
         if self._home:
             remove_tree(self._home)
             self._home = ""
-        _forget(weakref.ref(self))
+        if closing := _open.pop(self, None):
+            closing.cancel()
 
     def abandon(self) -> None:
-        """End and remove the same at once, while another thread goes on that uses the sandbox.
-
-        It waits for no lock, and that thread can start nothing more here.
-        """
+        """Do what `close` does, but wait for no lock: another thread may hold it for long."""
         for server in (*self._stopped, self._server):
             if server is not None:
                 server.stop()
-        remove_tree(self._home)
+        if self._home:
+            remove_tree(self._home)
 
     def _forked(
         self,
@@ -233,31 +227,18 @@ class Sandbox:
 
 def _new_home(sandbox: Sandbox) -> str:
     home = Path(tempfile.mkdtemp(prefix="warpgrade-"))
-    reference = weakref.ref(sandbox, _forget)
-    _open[reference] = util.Finalize(None, _close, (reference,), exitpriority=0)
+    _open[sandbox] = util.Finalize(None, sandbox.close, exitpriority=0)
     for name in ("scratch", "submission"):
         (home / name).mkdir(mode=0o700)
     return str(home)
-
-
-def _forget(reference: weakref.ref[Sandbox]) -> None:
-    if closing := _open.pop(reference, None):
-        closing.cancel()
-
-
-def _close(reference: weakref.ref[Sandbox]) -> None:
-    sandbox = reference()
-    if sandbox is not None:
-        sandbox.close()
 
 
 def end_this_process(status: int) -> None:
     """Kill every descendant of this process, remove its sandboxes' folders, and end it at once."""
     try:
         processes.end(lambda: processes.below(os.getpid()))
-        for reference in tuple(_open):
-            if sandbox := reference():
-                sandbox.abandon()
+        for sandbox in tuple(_open):
+            sandbox.abandon()
     finally:
         os._exit(status)
 

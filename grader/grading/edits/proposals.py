@@ -39,6 +39,7 @@ def edits_of(scope: Scope) -> list[Edit]:
             is_as_named = not as_named.isdisjoint(map(_span, edit.changes))
             if _chooses_kernel(scope, edit) or (is_as_named and edit.name != "unused"):
                 continue
+            # Half of an exchange alone would look so: `a - b`, `b - a`.
             if len(edit.changes) == 1 and _cancels(scope, edit.changes[0]):
                 continue
             if any(
