@@ -1,8 +1,9 @@
 """Recognises CUDA features in the source that the emulator lacks, with their places.
 
 A partly modelled feature would be worse: what uses a refused one (isolation.py) counts as not
-measured here, and runs on a GPU. Missing functions of the runtime API compile, and are refused when
-they are called (include/warpgrade/device_api.h).
+measured here. Device code then runs on a GPU; host code is recorded there too, so what the recorder
+lacks is refused on both (`is_of_host_code`). Missing functions of the runtime API compile, and are
+refused when they are called (include/warpgrade/device_api.h).
 """
 
 from __future__ import annotations
@@ -156,6 +157,14 @@ _LACKING = {
     "programmatic launches": r"cuda(?:GridDependency|TriggerProgrammatic)\w+",
 }
 
+# Of host code: the runtime that records it for a GPU lacks these, too.
+_OF_HOST_CODE = re.compile(
+    r"cuda[A-Z]\w+|CUDA (?:graphs|arrays)|(?:surfaces and )?textures|surfaces|tensor maps .*"
+    r"|memory (?:in three dimensions|pools)|(?:managed|other libraries') memory"
+    r"|managed memory \(__managed__\)|code loaded at run time|several devices|the driver API"
+    r"|attributes of (?:kernels|streams)|cu(?:BLAS|DNN|FFT|SOLVER|SPARSE)\b.*|N(?:VRTC|VML|CCL)"
+)
+
 
 @dataclass(frozen=True)
 class Unsupported:
@@ -177,6 +186,11 @@ def find(source: Source) -> list[Unsupported]:
             features.append(Unsupported(_NAMES["asm"], each.at.start))
     features += _in_questions(source)
     return sorted(features, key=lambda one: one.offset)
+
+
+def is_of_host_code(feature: str) -> bool:
+    """Whether a GPU doesn't help: `feature`, or a function of the runtime API, is host code's."""
+    return bool(_OF_HOST_CODE.match(feature))
 
 
 def known_includes(source: Source) -> list[Directive]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from grader.cases import Case
 from grader.cases.compare import Verdict
-from grader.emulator import report
+from grader.emulator import report, unsupported
 from grader.evidence import Picture, Touch
 from grader.executors import loops
 from grader.executors.answers import Answers, nonsense
@@ -181,7 +181,7 @@ class NativeAnswers(Answers):
         pc = fields.get("pc")
         line = self.program.line_of(pc) if isinstance(pc, int) else None
         what = f"the emulator doesn't support {message}; {UNSUPPORTED}"
-        if self.program.backend == "gpu":
+        if self.program.backend == "gpu" or unsupported.is_of_host_code(message):
             what = f"the grader doesn't support {message}."
         return CaseResult(case, Verdict(Status.not_measured, what), line, "", "worker")
 

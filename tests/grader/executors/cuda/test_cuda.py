@@ -380,6 +380,36 @@ def test_a_case_that_the_emulator_has_no_room_for_is_not_measured(tmp_path) -> N
     assert "has 760 MiB for a case's tensors" in str(part), part
 
 
+ONCE_MORE = """
+#include <cuda_runtime.h>
+__global__ void one(float* out) { KERNEL out[0] = 1.0f; }
+extern "C" void silu(const float* x, float* out, int n) {
+    LAUNCHER
+    one<<<1, 1>>>(out);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "launcher", "message"),
+    [
+        ("", "cudaGraph_t g; cudaGraphCreate(&g, 0);", "the grader doesn't support CUDA graphs."),
+        ("", "cudaIpcOpenMemHandle();", "the grader doesn't support cudaIpcOpenMemHandle."),
+        (
+            'asm volatile("barrier.cluster.arrive;");',
+            "",
+            "the emulator doesn't support this inline assembly (PTX): barrier.cluster.arrive; "
+            "this part runs on a GPU.",
+        ),
+    ],
+    ids=["a feature of host code", "a call", "device code"],
+)
+def test_a_gpu_is_offered_only_for_what_runs_there(graded, kernel, launcher, message) -> None:
+    part = graded(ONCE_MORE.replace("KERNEL", kernel).replace("LAUNCHER", launcher))
+    assert part.status is Status.not_measured
+    assert part.failures[0].what == message
+
+
 # Each turn has a sum, so that a loop that ends is in the one that doesn't.
 ENDLESS = """
 #include <cuda_runtime.h>
