@@ -3,27 +3,21 @@
 import contextlib
 import itertools
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from grader import packages
-from grader.startup import importing
+from grader.startup import end_by_signals, importing
 
 _HELP = {"-h", "--help"}
 _SANDBOX = "--require-sandbox"  # without one, nothing of the submission may run
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C ends it also while it imports, with status 130.
-
-    So do SIGTERM, as of timeout(1), and a terminal that is closed.
-    """
-    for each in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(each) is signal.SIG_DFL:
-            signal.signal(each, signal.default_int_handler)
+    """Run the command line. Ctrl-C ends it also while it imports, with status 130."""
+    end_by_signals()
     try:
         packages.expect()
         with packages.importing():

@@ -29,7 +29,7 @@ packages.expect(["pytest"])
 with packages.importing():
     from grader.grading import head_start
     from grader.sandbox import bytecode
-    from grader.startup import importing
+    from grader.startup import end_by_signals, importing
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGURATION = ROOT / "pyproject.toml"
@@ -84,6 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
         stems = [path.stem for path in (ROOT / "exercises").glob("*.yaml")]
         config.option.keyword = by_whole_names(config.option.keyword, stems)
     if config.args and only_theirs and not config.option.collectonly:
+        end_by_signals()
         bytecode.keep()
         head_start.begin_plans()
 

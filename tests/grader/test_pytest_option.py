@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ from grader.spec.task import Task
 from grader.status import Status
 from tests import test_assignment
 from tests.support import warm_python
+from tests.support.children import SECONDS, wait_until
 from tests.support.small_exercise import GRID_ROUNDS_DOWN, RIGHT, ROOT, STUB, submission
 
 WIDTH = 60
@@ -283,3 +285,22 @@ def test_installed_modules_are_imported_as_they_are() -> None:
     """Pytest compiles no hundreds of files anew, to explain assertions that they don't have."""
     for module in (spec, search, hypothesis.control):
         assert isinstance(module.__spec__.loader, SourceFileLoader)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_no_folder(tmp_path, how):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    # What started this process may have it ignore a signal.
+    started = "signal.default_int_handler" if how is signal.SIGINT else "signal.SIG_DFL"
+    program = f"import signal, sys, pytest; signal.signal({int(how)}, {started})"
+    line = ["-c", f"{program}; sys.exit(pytest.main(sys.argv[1:]))", "-q", "-k=silu-triton"]
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    line += ["--submission=reference", "-p", "no:cacheprovider"]
+    with subprocess.Popen(
+        [sys.executable, *line], env=environment, cwd=ROOT, text=True, **both
+    ) as run:
+        wait_until(lambda: any(tmp_path.glob("*/scratch/*")))  # it plans
+        run.send_signal(how)
+        printed = run.communicate(timeout=SECONDS)[0]
+    assert run.returncode == int(pytest.ExitCode.INTERRUPTED)
+    assert "KeyboardInterrupt" in printed and not [*tmp_path.iterdir()]
