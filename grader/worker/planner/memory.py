@@ -102,6 +102,8 @@ class DeviceMemory:
 
     def at(self, address: int) -> tuple[Buffer, int] | None:
         """The buffer at an address and the byte in it."""
+        if address < ADDRESS_BASE:
+            return None
         slot = ((address - ADDRESS_BASE) >> ADDRESS_BITS) - 1
         offset = address & ((1 << ADDRESS_BITS) - 1)
         for buffer in self.buffers:

@@ -161,6 +161,11 @@ class Operations:
             self._fill_with(result, value)
 
     def _fill_with(self, to: torch.Tensor, value: bool | int | float) -> None:
+        if to.dtype in (torch.int64, torch.uint64) and self.recorder.has_address(value):
+            # An executor's buffers have other addresses, and only an upload says where one stands.
+            self.recorder.steps.check_upload(8 * to.numel())
+            self.recorder.upload(to, int(value).to_bytes(8, "little") * to.numel())
+            return
         is_number = not isinstance(value, float) or math.isfinite(value)
         written = value if is_number else str(value)
         self.recorder.steps.add("fill", to=self.recorder.view(to), value=written)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .buffers import ADDRESS_BASE, Buffer
+from .buffers import Buffer
 from .errors import PlanLimit
 from .memory import DeviceMemory
 from .steps import Step, Steps
@@ -113,9 +113,13 @@ class Recorder:
     def _addresses(self, data: bytes) -> Iterable[list[Any]]:
         """Addresses of buffers among bytes: (offset in them, buffer, offset in it)."""
         for index, (word,) in enumerate(struct.iter_unpack("<Q", data[: len(data) // 8 * 8])):
-            target = self.memory.at(word) if word >= ADDRESS_BASE else None
+            target = self.memory.at(word)
             if target is not None:
                 yield [8 * index, *target]
+
+    def has_address(self, value: bool | int | float) -> bool:
+        """Whether a number is the address of a byte of a buffer."""
+        return isinstance(value, int) and self.memory.at(value) is not None
 
     # --- kernels and calls ------------------------------------------------------------------------
 

@@ -104,6 +104,21 @@ def test_addresses_in_uploaded_bytes_are_relocated(planning, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "made",
+    [
+        "torch.tensor([x.data_ptr()] * 2, device='cuda')",
+        "torch.full((2,), x.data_ptr(), device='cuda')",
+        "torch.empty(2, dtype=torch.int64, device='cuda').fill_(x.data_ptr())",
+    ],
+)
+def test_one_address_in_several_elements_is_relocated_in_each(planning, tmp_path, made):
+    plan = planning.plan(tmp_path, f"import torch\ndef f(x, y):\n    z = {made}\n", PAIR)
+
+    assert steps(plan, "upload")[0]["pointers"] == [[0, 0, 4096], [8, 0, 4096]]
+    assert not steps(plan, "fill")
+
+
+@pytest.mark.parametrize(
     ("line", "operation"),
     [
         ("y.copy_(x * torch.sigmoid(x))", "aten::sigmoid"),
