@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-VERSION = 30  # of what executors observe: results of another one are graded anew
+VERSION = 31  # of what executors observe: results of another one are graded anew
