@@ -107,16 +107,28 @@ std::string view(const void* p, std::size_t pitch, std::size_t width, std::size_
     return view(reinterpret_cast<Address>(p), pitch, width, height);
 }
 
-// Device addresses among some bytes: aligned words that point into a buffer or near one.
+// The buffer that the 8 bytes of an address point into or near; none for other bytes.
+std::size_t buffer_of_word(const char* data) {
+    constexpr Address past_any = Address{1} << 47;
+    Address word;
+    std::memcpy(&word, data, sizeof word);
+    return word < page_bytes || word >= past_any ? Buffers::none : current.buffers.at(word);
+}
+
+// Device addresses among some bytes. They are aligned, but in packed structures; there an address
+// can't overlap an aligned one.
 std::string relocations(const char* data, std::size_t bytes) {
     std::string found;
-    for (std::size_t at = 0; at + 8 <= bytes; at += 8) {
+    for (std::size_t at = 0; at + 8 <= bytes; ++at) {
+        const std::size_t next = (at + 7) / 8 * 8;
+        const bool overlaps = at < next && next + 8 <= bytes &&
+                              buffer_of_word(data + next) != Buffers::none;
+        const std::size_t buffer = overlaps ? Buffers::none : buffer_of_word(data + at);
+        if (buffer == Buffers::none) continue;
         Address word;
         std::memcpy(&word, data + at, sizeof word);
-        if (word < page_bytes) continue;
-        const std::size_t buffer = current.buffers.at(word);
-        if (buffer == Buffers::none) continue;
         found += (found.empty() ? "[" : ",[") + number(at) + "," + place_of(buffer, word) + "]";
+        at += 7;
     }
     return "\"pointers\":[" + found + "]";
 }

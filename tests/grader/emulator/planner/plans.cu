@@ -13,6 +13,13 @@ struct Shape {
     float* data;
 };
 
+struct __attribute__((packed)) Packed {
+    char tag;
+    const float* in;
+    int n;
+    float* out;
+};
+
 __constant__ float factors[4];
 __device__ int unused_counter;
 
@@ -28,6 +35,10 @@ __global__ void copy(const T* in, T* out, int n) {
 __global__ void through(Shape shape, const float* in, int n) {
     const int i = threadIdx.x;
     if (i < n) shape.data[i] = in[i] + static_cast<float>(shape.rows * shape.columns);
+}
+__global__ void packed(Packed given) {
+    const int i = threadIdx.x;
+    if (i < given.n) given.out[i] = given.in[i] + static_cast<float>(given.tag);
 }
 __global__ void gathers(float** parts, float* out, int n) {
     const int i = threadIdx.x;
@@ -56,6 +67,10 @@ ENTRY kept_between_calls(const float* in, float* out, int n) {
 ENTRY structure(const float* in, float* out, int n) {
     Shape shape{2, 3, out};
     through<<<1, 256>>>(shape, in, n);
+}
+
+ENTRY packed_structure(const float* in, float* out, int n) {
+    packed<<<1, 256>>>({1, in, n, out});
 }
 
 ENTRY pointer_array(const float* in, float* out, int n) {

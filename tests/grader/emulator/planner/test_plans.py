@@ -44,6 +44,7 @@ RIGHT = {
     "constant_symbol": 2 * INPUT,
     "kept_between_calls": INPUT,
     "structure": INPUT + 6,
+    "packed_structure": INPUT + 1,
     "pointer_array": INPUT,
     "unnamed_namespace": INPUT,
     "streams": INPUT,
@@ -102,6 +103,12 @@ def test_parameters_lie_as_cuda_lays_them_out(program: Program) -> None:
     assert data[1:4] == b"\0\0\0"  # padding says nothing of the planner
     assert struct.unpack_from("<i", data, 24) == (ELEMENTS,)
     assert launch.pointers == ((8, 1, 0), (16, 0, 0))
+
+
+def test_addresses_in_a_packed_structure_are_known_for_them(program: Program) -> None:
+    (launch,) = planned(program, "packed_structure").calls[0]
+    assert isinstance(launch, Launch)
+    assert launch.pointers == ((1, 0, 0), (13, 1, 0))
 
 
 def test_addresses_in_uploaded_bytes_are_known_for_them(program: Program) -> None:
