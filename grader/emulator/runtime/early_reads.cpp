@@ -79,8 +79,10 @@ void note_early_read(const RaceAccess& access, bool of_exchange) {
     }
     std::vector<EarlyRead>& reads = access.global ? global_reads : shared_reads;
     if (reads.size() == most_kept) return;
+    // Looking among the copies takes time, and only an instruction's first finding is told of them.
+    const bool is_told = !access.global && !is_found(FindingKind::uninitialised_read, access.pc);
     reads.push_back({access.stamp, access.address, access.pc, access.size, running(access.thread),
-                     !access.global && is_copied_to(access.address, access.size)});
+                     is_told && is_copied_to(access.address, access.size)});
 }
 
 void note_exchanged(Address a) {

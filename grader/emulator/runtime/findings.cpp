@@ -64,15 +64,25 @@ bool race_was_found() {
                        [](const Finding& each) { return each.kind == FindingKind::race; });
 }
 
+namespace {
+
+Finding* found_at(FindingKind kind, Address pc) {
+    const std::uint64_t place = relative(pc);
+    Finding* const end = found + found_count;
+    Finding* const each = std::find_if(
+        found, end, [=](const Finding& one) { return one.kind == kind && one.pc == place; });
+    return each == end ? nullptr : each;
+}
+
+}  // namespace
+
+bool is_found(FindingKind kind, Address pc) {
+    return found_at(kind, pc) || found_count == most_findings;  // no room: dropped
+}
+
 bool found_before(FindingKind kind, Address pc) {
-    std::uint64_t place = relative(pc);
-    for (std::size_t i = 0; i < found_count; ++i) {
-        if (found[i].kind == kind && found[i].pc == place) {
-            ++found[i].count;
-            return true;
-        }
-    }
-    return found_count == most_findings;  // no room: dropped
+    if (Finding* const each = found_at(kind, pc)) ++each->count;
+    return is_found(kind, pc);
 }
 
 bool race_found_before(Address pc, Address other_pc) {

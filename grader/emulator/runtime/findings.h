@@ -31,7 +31,9 @@ void forget_findings();
 // The entry was left by abandon_from_host: its state is unreliable.
 bool entry_was_abandoned();
 
-// Whether it was found there before; counts it then, and no text is needed.
+// Whether it was found there before, or there is no room for it: no text is needed.
+bool is_found(FindingKind kind, Address pc);
+// The same; counts it.
 bool found_before(FindingKind kind, Address pc);
 // The same for a race, whose accesses may come in either order.
 bool race_found_before(Address pc, Address other_pc);
