@@ -1,7 +1,6 @@
 """The inputs of a case: drawn, placed in shared memory, and judged after a run."""
 
 from grader.cases.case import (
-    MAX_SIZE,
     Case,
     CaseError,
     Space,
@@ -11,16 +10,13 @@ from grader.cases.case import (
     named_cases,
     parse,
 )
-from grader.spec.drawn_sizes import edge_sizes
 
 __all__ = [
-    "MAX_SIZE",
     "Case",
     "CaseError",
     "Space",
     "agrees",
     "drawn_case",
-    "edge_sizes",
     "fixed_case",
     "named_cases",
     "parse",

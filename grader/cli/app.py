@@ -25,9 +25,9 @@ from grader import evidence as evidence_files
 from grader.cases import Case
 from grader.cli.console import (
     FAILED,
-    FOUND,
     INTERRUPTED,
     USAGE,
+    WRONG,
     CourseOption,
     EvidenceOption,
     GpusOption,
@@ -196,7 +196,8 @@ def grade(  # noqa: PLR0913  # each parameter is an option
     only: OnlyOption = None,
     seed: SeedOption = PUBLIC_SEED,
     require_sandbox: Annotated[
-        bool, typer.Option(help="Refuse to run without bubblewrap or Landlock.")
+        bool,
+        typer.Option("--require-sandbox", help="Refuse to run without bubblewrap or Landlock."),
     ] = False,
     jobs: JobsOption = None,
     gpus: GpusOption = None,
@@ -282,7 +283,7 @@ def check(
     if any(each.has_grader_error for each in observed):
         raise typer.Exit(FAILED)
     if has_failed:
-        raise typer.Exit(FOUND)
+        raise typer.Exit(WRONG)
 
 
 @app.command(name="run-plan")

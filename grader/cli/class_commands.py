@@ -105,7 +105,7 @@ def grade_class(  # noqa: PLR0913 - typer makes an option of each parameter
         str | None, typer.Option(help=f"{', '.join(LAYOUTS)}; else recognised.")
     ] = None,
     merge: Annotated[
-        bool, typer.Option(help="Complete partial resubmissions by earlier ones.")
+        bool, typer.Option("--merge", help="Complete partial resubmissions by earlier ones.")
     ] = False,
     only: OnlyOption = None,
     jobs: JobsOption = None,
@@ -285,7 +285,10 @@ def export(
         str | None, typer.Option(help="Canvas: the assignment's column, by its title or id.")
     ] = None,
     allow_incomplete: Annotated[
-        bool, typer.Option(help="Write a file in which scores that aren't final are empty.")
+        bool,
+        typer.Option(
+            "--allow-incomplete", help="Write a file in which scores that aren't final are empty."
+        ),
     ] = False,
     roster: RosterOption = None,
 ) -> None:

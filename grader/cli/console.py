@@ -31,7 +31,7 @@ from grader.spec import Course, Exercise, SpecError
 from grader.spec import course as courses
 from grader.spec.task import Task
 
-FOUND, USAGE, FAILED, INTERRUPTED = 1, 2, 3, 130
+WRONG, USAGE, FAILED, INTERRUPTED = 1, 2, 3, 130
 _UNWRAPPED = 10_000  # columns
 _AnyStep = TypeVar("_AnyStep")
 

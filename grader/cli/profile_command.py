@@ -33,7 +33,8 @@ def command(  # each parameter is an option
     ] = None,
     submission: Annotated[Path, typer.Option(help="The folder of a variant.")] = Path("assignment"),
     case: Annotated[
-        str | None, typer.Option(help="A variant's case; the one that is timed, if none is.")
+        str | None,
+        typer.Option(help="A variant's case; that graded on speed, else on memory, if none is."),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with pictures.")] = None,
     trace: Annotated[

@@ -29,7 +29,8 @@ def command(
         int, typer.Option(min=0, help="Requests that wait at most, before no more are read.")
     ] = 16,
     require_sandbox: Annotated[
-        bool, typer.Option(help="Refuse to run without bubblewrap or Landlock.")
+        bool,
+        typer.Option("--require-sandbox", help="Refuse to run without bubblewrap or Landlock."),
     ] = False,
     gpus: GpusOption = None,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from grader.cli.console import (
-    FOUND,
+    WRONG,
     console,
     given_course,
     known_names,
@@ -61,7 +61,9 @@ def write_stubs(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME", help="Exercises; all if none.")
     ] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite files that hold somebody's work.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite files that hold somebody's work.")
+    ] = False,
 ) -> None:
     """Write assignment/ from reference/: what students start from."""
     course = the_course()
@@ -197,5 +199,5 @@ def check_course(
                 tell(finding.text, "red" if finding.is_mistake else "dim")
     if mistakes:
         tell(f"{mistakes} mistake{'s' * (mistakes != 1)}")
-        raise typer.Exit(FOUND)
+        raise typer.Exit(WRONG)
     tell(f"No mistake found: {ran}")

@@ -1,4 +1,4 @@
-"""Takes the features that the emulator lacks out of a source: they cost only what uses them.
+"""Takes the functions that use a feature which the emulator lacks out of a source; the rest runs.
 
 A function whose body uses one, or whose attribute is one, ends the run where it is called, with the
 feature's name and line. Beside such bodies only using-directives of namespaces that are lacking go,

@@ -160,7 +160,7 @@ def rewrite(run: tuple[Token, ...], i: int, macros: Container[str] = ()) -> Edit
         return None
 
 
-def unknown_opcode(run: tuple[Token, ...], i: int, macros: Container[str] = ()) -> str:
+def unknown_opcode(run: tuple[Token, ...], i: int, macros: Container[str]) -> str:
     """The opcode that `rewrite` doesn't know there; "" where something else keeps it from it."""
     try:
         _rewrite(run, i, macros)

@@ -87,7 +87,7 @@ def _one(first: Token, last: Token) -> Token:
     return first._replace(text=first.text + last.text, end=last.end)
 
 
-def closing(tokens: tuple[Token, ...], opening: int) -> int | None:
+def closing(tokens: Sequence[Token], opening: int) -> int | None:
     """The index of the bracket that closes the one at `opening`, or None."""
     wanted: list[str] = []
     for i in range(opening, len(tokens)):

@@ -1,4 +1,4 @@
-"""Finds accesses of kernels that g++ shows to no hook: by calls, and of constant shared memory.
+"""Finds a kernel's accesses to memory that the emulator's hooks don't see.
 
 g++ calls a hook for every load and store of an assignment. It calls none for a structure in memory
 that is an argument of a call, or where its result is built: `new (p) S(f(*q))`. Where the call is

@@ -96,7 +96,7 @@ def _without_storage(declaration: Sequence[Token]) -> list[Token]:
     i = 0
     while i < len(declaration):
         if declaration[i].text in _ALIGNMENTS:
-            end = tokens.closing(tuple(declaration), i + 1)
+            end = tokens.closing(declaration, i + 1)
             i = (end if end is not None else i) + 1
             continue
         if declaration[i].text not in _STORAGE:

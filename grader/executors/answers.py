@@ -233,7 +233,7 @@ def _hint_for_exception(kind: str, message: str, code: Code) -> str:
     if kind == "ModuleNotFoundError":
         return (
             "No such module is installed here, and none is beside the file: leave the import out, "
-            "or the call that needs it, or hand in what it needs."
+            "or the call that needs it, or put what it needs into the file."
         )
     if kind == "PermissionError" or "Read-only file system" in message:
         return (

@@ -152,7 +152,7 @@ def layouts_of(arguments: Sequence[Argument]) -> dict[int, Layout]:
 
 
 def key_of_call(
-    entry: str, arguments: Sequence[Argument], placed: bool, further: Sequence[str] = ()
+    entry: str, arguments: Sequence[Argument], placed: bool, further: Sequence[str]
 ) -> str:
     """A digest of a call of an entry, and of what else its plan depends on besides the source.
 

@@ -18,7 +18,7 @@ from grader.cases import Case, Space
 from grader.evidence import SourceLine
 from grader.executors.runner import CaseResult, Runner
 from grader.executors.source_text import SourceText
-from grader.grading import by_name, hypotheses
+from grader.grading import by_words, hypotheses
 from grader.grading.diagnosis import Cause, Separation
 from grader.grading.repairs import ELSEWHERE, MOST_CHARACTERS, Failing, Repairs, failing_of
 from grader.spec import ITEMSIZE
@@ -131,7 +131,7 @@ class Causes:
         cause = _with_lines(cause, failed)
         if cause is None:
             language = failed.space.task.variant.language
-            cause = by_name.general_cause_of(failed.result, failed.runner.source, language)
+            cause = by_words.general_cause_of(failed.result, failed.runner.source, language)
         is_known = is_first or failed.result.status is Status.timed_out
         if cause is not None and is_known and not failed.flaky:
             self.explained.add(cause.what)  # parts that it explains aren't run again
@@ -146,7 +146,7 @@ class Causes:
         """What words, another run or a computation show."""
         result, runner = failed.result, failed.runner
         language = failed.space.task.variant.language
-        if (named := by_name.cause_of(result, runner.source, language)) is not None:
+        if (named := by_words.cause_of(result, runner.source, language)) is not None:
             return named
         is_wrong = result.status is Status.wrong_values
         if is_wrong and (advice := runner.advice(result)):

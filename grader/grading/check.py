@@ -37,6 +37,7 @@ WRONG = frozenset(
         *(Status.data_race, Status.barrier_error),
     ]
 )
+STANDS_ALONE = "it imports {}. In a class's grade each file stands alone, without that."
 DIED_COMPILING = "the process that compiled the kernel for the GPU ended without an answer, twice."
 
 
@@ -313,6 +314,8 @@ class TaskCheck:
                 return search_part(space, runner, effort, on_case, called, chosen, causes)
 
         part = self.by_each_runner((space.dtype, space.size_class), observe)
+        if names := self.session.files.imported(self.task.variant):
+            part = replace(part, notes=(*part.notes, STANDS_ALONE.format(" and ".join(names))))
         if part.status is Status.passed:
             part = self._with_launches(part)
         if part.status is Status.timed_out:
@@ -360,10 +363,8 @@ class TaskCheck:
         for failure in part.failures:
             name = submitted.missing_folder(self.session.submission, failure.what)
             if name and failure.status is Status.import_error:
-                hint = (
-                    "Folders aren't handed in with a file: move the modules of "
-                    f"{name} beside {self.task.variant.file}."
-                )
+                file = self.task.variant.file
+                hint = f"Folders aren't handed in with a file: put what it needs into {file}."
                 failure = replace(failure, hint=hint)
             failures.append(failure)
         return replace(part, failures=tuple(failures))

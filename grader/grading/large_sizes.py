@@ -21,7 +21,7 @@ from grader.evidence import Failure, PartEvidence
 from grader.executors.cuda import cuda_build
 from grader.executors.large_sizes import NOTHING, OF_HOST_CODE
 from grader.executors.runner import CaseResult
-from grader.grading import by_name
+from grader.grading import by_words
 from grader.grading.search import failure_of, reproduce_line
 from grader.grading.session import Session
 from grader.sandbox.worker_process import SandboxError
@@ -96,7 +96,7 @@ def _failure(session: Session, task: Task, source: str, result: CaseResult) -> F
     assert result.case is not None
     space = Space(task, result.case.dtype, size_class, session.seed)
     failure = failure_of(space, result, session.files.called, source)
-    if named := by_name.cause_of(result, source, task.variant.language):
+    if named := by_words.cause_of(result, source, task.variant.language):
         code = named.code or failure.code
         failure = replace(failure, cause=named.what, hint=named.advice, code=code)
     if _of_launch(result):

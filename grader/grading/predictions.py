@@ -50,7 +50,7 @@ MOST_UNKNOWN = 8  # names that are no question's, in one message
 UNDECIDED = "the answers' form is right; only the class's grade checks them"
 
 
-def answered(session: Session, only: Sequence[str] = ()) -> Iterator[VariantEvidence]:
+def answered(session: Session, only: Sequence[str]) -> Iterator[VariantEvidence]:
     """Evidence on the answers of a submission that has some; `only` as in a grade."""
     if isinstance(session.files.read(ANSWERS), bytes):
         for exercise in session.exercises.values():

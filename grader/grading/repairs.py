@@ -508,7 +508,7 @@ def is_right(runner: Runner, failure: Failing, edit: Edit) -> bool:
     return True
 
 
-def _holds(runner: Runner, failure: Failing, edit: Edit, unchanged: Runner | None = None) -> bool:
+def _holds(runner: Runner, failure: Failing, edit: Edit, unchanged: Runner) -> bool:
     """Whether a change that is right in the tried cases is right in those of all size classes.
 
     A change that happens to be right in a few cases is no repair, and would mislead. Where a case
@@ -522,7 +522,7 @@ def _holds(runner: Runner, failure: Failing, edit: Edit, unchanged: Runner | Non
         if result is None or result.verdict.passed:
             continue
         is_other = result.status not in (failure.result.status, Status.timed_out)
-        if not is_other or unchanged is None or unchanged.once(case).status is not result.status:
+        if not is_other or unchanged.once(case).status is not result.status:
             return False
     # At larger sizes a right program may fail for another reason: it may be made for these.
     status = failure.result.status

@@ -1,4 +1,4 @@
-"""Edits of a CUDA C++ text that one program for many shows to be wrong (switched.py).
+"""Refuses wrong edits of a CUDA C++ text by one program that holds many of them (switched.py).
 
 Building a program takes a second, and longer with copies of large functions. This program has one
 copy. It only refuses edits: one that it doesn't refuse is built and tried on its own.

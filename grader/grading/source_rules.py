@@ -22,7 +22,7 @@ _OF_THE_WHOLE_FILE = ("unreadable", "preprocessor")
 class Enforcement:
     """The rules that a submission is held to, and its violations."""
 
-    def __init__(self, files: Files, lifted: Iterable[str] = (), is_on: bool = True) -> None:
+    def __init__(self, files: Files, lifted: Iterable[str], is_on: bool) -> None:
         """`lifted` names exercises and variants that may break rules; unless `is_on`, all may."""
         self._files = files
         self._lifted = frozenset(lifted)

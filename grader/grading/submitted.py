@@ -27,6 +27,7 @@ _E = TypeVar("_E")
 MAX_FILE_BYTES = 1 << 20
 MAX_MODULES = 64  # Python files beside the graded one
 MAX_LOOKED_AT = 1000  # names in a folder, for one that is nearly right
+_IMPORTED = re.compile(rb"^(?:from|import) (\w{1,100})", re.MULTILINE)
 _NO_MODULE = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,99})[.']")
 
 
@@ -205,6 +206,14 @@ class Files:
     def modules(self) -> dict[str, bytes]:
         """The Python files beside the graded ones, which may import them."""
         return modules(self._folder)
+
+    def imported(self, variant: Variant) -> list[str]:
+        """The Python files beside a variant's that it imports at the beginning of a line."""
+        text = self.read(variant.file)
+        named = set(_IMPORTED.findall(text)) if isinstance(text, bytes) else set()
+        if variant.language != "triton" or not named:
+            return []
+        return [each for each in self.modules() if each[:-3].encode() in named]
 
     def not_attempted(self, variant: Variant) -> str:
         """Why a variant has nothing to run, or ""."""

@@ -38,7 +38,7 @@ class Drawing:
         self._parts: list[str] = []
 
     def rect(
-        self, x: float, y: float, width: float, height: float, kind: str = "grey", tip: str = ""
+        self, x: float, y: float, width: float, height: float, kind: str, tip: str = ""
     ) -> None:
         """A box; `tip` is shown where the pointer rests on it."""
         size = f'x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"'

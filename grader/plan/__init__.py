@@ -17,7 +17,7 @@ from grader.plan.rules import (
     violations,
 )
 from grader.plan.stream_order import left_running, reorder, streams
-from grader.plan.text import Line, difference, lines, summary
+from grader.plan.text import difference, lines, summary
 
 __all__ = [
     "Allowed",
@@ -26,7 +26,6 @@ __all__ = [
     "Launch",
     "Layout",
     "Limits",
-    "Line",
     "Plan",
     "PlanError",
     "PlanTooLarge",

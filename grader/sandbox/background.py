@@ -1,4 +1,4 @@
-"""Work in a thread that lives on, since a fork server ends with the thread that launched it."""
+"""Work in a thread that stays: a fork server ends with the thread that launched it."""
 
 from __future__ import annotations
 

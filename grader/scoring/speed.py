@@ -38,9 +38,8 @@ def decision(threshold: Threshold, timed: PerformanceEvidence) -> Decision | Non
     """Whether a threshold holds in all cases; None where it can't be decided."""
     if threshold.speed_vs is not None:
         return _of_ratio(threshold, timed)
-    if threshold.milliseconds is not None:
-        return _of_time(threshold, threshold.milliseconds, timed)
-    return None
+    assert threshold.milliseconds is not None  # a spec asks for the one or the other
+    return _of_time(threshold, threshold.milliseconds, timed)
 
 
 def _of_ratio(threshold: Threshold, timed: PerformanceEvidence) -> Decision | None:

@@ -28,7 +28,7 @@ def edge_sizes(rule: SizeRule) -> list[int]:
     return zero + sorted(size for size in candidates if size and rule.contains(size))
 
 
-def named_sizes(rule: SizeRule, numbers: Collection[int], beside: int = 0) -> set[int]:
+def named_sizes(rule: SizeRule, numbers: Collection[int], beside: int) -> set[int]:
     """The sizes of a rule at numbers, or so far beside them, and at multiples in the rule's steps.
 
     Edges are left out.

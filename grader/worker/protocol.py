@@ -39,7 +39,7 @@ MAX_REPLY_BYTES = REPLY.size + MAX_TEXT
 
 
 class Operation(IntEnum):
-    """The operations of a worker. 2 to 7, 10 and 11 are no longer used."""
+    """The operations of a worker."""
 
     load = 1  # import the submission, once, and look up the entry, or the one that a document names
     build = 8  # compile the source of a native program
@@ -94,7 +94,7 @@ class DType(IntEnum):
 
 
 class Code(IntEnum):
-    """The result of a request, as the worker reports it. 5 is no longer used."""
+    """The result of a request, as the worker reports it."""
 
     ok = 0
     bad_request = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from types import ModuleType
@@ -81,3 +82,7 @@ def test_values_choices_and_needed_options_are_told(script):
         in text
     )
     assert "| `--require-sandbox`, `--no-sandbox-needed` |" in text
+
+
+def test_only_what_is_on_by_itself_can_be_switched_off(script):
+    assert set(re.findall(r"--no-[a-z-]+", script.reference())) == {"--no-sandbox-needed"}

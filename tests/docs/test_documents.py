@@ -50,6 +50,8 @@ PAGES = (
     "docs/architecture.md", "docs/glossary.md", "docs/inspect.md",
     "docs/visualize.md",
 )  # fmt: skip
+EVERY_PAGE = ["handout.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+EVERY_PAGE += sorted(f"docs/{each.name}" for each in (ROOT / "docs").glob("*.md"))
 # What lecture/outputs.py has put into the handout.
 SHOWN_IN_PLACES = set(
     re.findall(
@@ -504,11 +506,9 @@ def grader(words: list[str], capsys: pytest.CaptureFixture[str]) -> int:
 # --- links ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["handout.md", *PAGES])
+@pytest.mark.parametrize("name", EVERY_PAGE)
 def test_every_link_leads_somewhere(name):
-    links = re.findall(r"\]\(([^)\s]+)\)", without_fences(documents.read(name)))
-    assert links
-    for link in links:
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_fences(documents.read(name))):
         if link.startswith("https://"):
             continue  # another site's: no test here uses the network
         file, _, anchor = link.partition("#")
@@ -573,6 +573,24 @@ def test_the_tree_of_the_architecture_page_is_there():
         if len(names) == 1 and names[0].endswith("/"):
             folders.append((depth, names[0]))
     assert seen > 20
+
+
+def test_the_tree_of_the_architecture_page_has_every_folder():
+    [tree] = [b for b in documents.indented(documents.read("docs/architecture.md")) if is_tree(b)]
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("no checkout of git")
+    folders = {each.partition("/")[0] for each in listed.stdout.split() if "/" in each}
+    there = {line.split("/")[0] for line in tree.text.splitlines()}
+    assert {each for each in folders if not each.startswith(".")} <= there
+
+
+@pytest.mark.parametrize("name", EVERY_PAGE)
+def test_a_page_has_no_long_lines(name):
+    """But for tables, pictures and what is shown of a program."""
+    text = without_fences(documents.read(name))
+    long = [each for each in text.splitlines() if len(each) > 128]
+    assert [each for each in long if not each.startswith(("|", "!["))] == []
 
 
 def test_the_line_to_paste_from_the_shown_report_is_a_command_that_works(capsys):

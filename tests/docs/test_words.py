@@ -116,8 +116,8 @@ def bad_names(text: str) -> Iterator[str]:
             kind, name = "variable", node.id
             if node in fields:
                 kind, names = "attribute", ATTRIBUTES
-        if name.strip("_") in names:
-            yield f"{kind} {name.strip('_')}"
+        if (name := name.strip("_").lower()) in names:
+            yield f"{kind} {name}"
 
 
 def files(root: Path) -> dict[str, str]:
@@ -200,6 +200,7 @@ def test_other_words_are_not(path: str, text: str) -> None:
     ("text", "name"),
     [
         ("def found(): ...", "def found"),
+        ("class _Told: ...", "def told"),
         ("def f(what): ...", "parameter what"),
         ("f = lambda told: 0", "parameter told"),
         ("self._seen = 1", "attribute seen"),

@@ -180,7 +180,7 @@ def _recognised(source: Source, wanted: Wanted) -> tuple[str, Source]:
     if wrapped is not None and _is_class(wrapped, wanted):
         source = wrapped
     archives = sum(part.is_archive for part in source.parts)
-    if not archives and not source.folders and not any(_is_refused(part) for part in source.parts):
+    if not archives and not source.folders and not any(part.is_refused for part in source.parts):
         raise Mistake(
             f"{source.name}: expected a folder or an archive per student, or the export of "
             f"Gradescope, Canvas or GitHub Classroom; found {_contents(source)}"
@@ -222,10 +222,6 @@ def _files_in(part: Part, wanted: Wanted) -> set[str]:
     return {match.file for item in items if (match := wanted.match(item.name)) is not None}
 
 
-def _is_refused(part: Part) -> bool:
-    return part.item is not None and bool(part.item.refused)
-
-
 # --- folders, archives, one submission -----------------------------------------------------------
 
 
@@ -234,7 +230,7 @@ def _plain(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
     notes = list(source.notes)
     made = []
     for part in source.parts:
-        if part.is_folder or part.is_archive or _is_refused(part):
+        if part.is_folder or part.is_archive or part.is_refused:
             made.append(reader.of_part(part))
         else:
             notes.append(f"left out, neither a folder nor an archive: {part.name}")

@@ -41,7 +41,7 @@ def handins(source: Source, reader: Reader) -> tuple[list[Handin], list[str]]:
     for part in source.parts:
         if part.is_folder:
             made.append(_handin(part, prefix, reader))
-        elif part.is_archive or (part.item is not None and part.item.refused):
+        elif part.is_archive or part.is_refused:
             made.append(reader.of_part(part))
         else:
             notes.append(f"left out: {part.name}")

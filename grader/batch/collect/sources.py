@@ -44,6 +44,10 @@ class Part:
     def is_archive(self) -> bool:
         return self.item is not None and archives.is_archive(self.name)
 
+    @property
+    def is_refused(self) -> bool:
+        return self.item is not None and bool(self.item.refused)
+
 
 @dataclass(frozen=True)
 class Source:

@@ -35,15 +35,15 @@ class OnCluster:
     def __init__(
         self,
         client: Any,
-        function: Callable[[HandinTask], Graded] = grade_in_pool,
-        resources: dict[str, float] | None = None,
+        function: Callable[[HandinTask], Graded],
+        resources: dict[str, float],
     ) -> None:
         from distributed.scheduler import KilledWorker
 
         self.lost: tuple[type[BaseException], ...] = (KilledWorker,)
         self._client = client
         self._function = function
-        self._resources = resources or {}
+        self._resources = resources
         self._executor = client.get_executor(
             pure=False, retries=RETRIES, resources=self._resources or None
         )

@@ -93,10 +93,10 @@ class Cubins(Compiler):
         fields = next(iter(untrusted.dicts(untrusted.fields(answer).get("kernels"))), {})
         if isinstance(error := fields.get("error"), dict):
             return Failure.of(error)
-        return {name: fields.get(name) for name in _Told.model_fields}
+        return {name: fields.get(name) for name in _Answered.model_fields}
 
 
-class _Told(pydantic.BaseModel):
+class _Answered(pydantic.BaseModel):
     """The fields of a backend's answer that a launch needs."""
 
     model_config = pydantic.ConfigDict(strict=True)
@@ -112,7 +112,7 @@ class _Told(pydantic.BaseModel):
 def read(fields: Mapping[str, Any]) -> DeviceKernel | None:
     """A kernel from a backend's answer; None where that makes no sense."""
     try:
-        checked = _Told.model_validate(fields)
+        checked = _Answered.model_validate(fields)
         data = base64.b64decode(checked.cubin, validate=True)
     except ValueError:
         return None

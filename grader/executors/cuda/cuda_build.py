@@ -379,7 +379,7 @@ class Programs:
     _building: dict[tuple[str, Asked], Building] = field(default_factory=dict)
     _threads: list[InThread[None]] = field(default_factory=list)  # which begin files
 
-    def begin_all(self, files: Sequence[str], backend: Backend = "emulator") -> None:
+    def begin_all(self, files: Sequence[str], backend: Backend) -> None:
         """Begin files in the background, where their sandbox is started as well."""
         before = tuple(self._threads)
 

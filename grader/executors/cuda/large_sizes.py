@@ -23,7 +23,7 @@ from grader.status import Status
 from grader.worker.protocol import Code, Operation, Reply
 
 LIMITS = Limits(cpu_seconds=2.0)  # of the blocks of one case
-_FOUND = ("far_read", "far_write", "race")  # kinds of findings
+_KINDS = ("far_read", "far_write", "race")  # of findings
 # In the planner's findings, of a launch that CUDA refuses.
 _LAUNCH = "launch_error"
 
@@ -62,7 +62,7 @@ class CudaLargeSizes(LargeSizes):
         if not isinstance(answer, Reply) or answer.code is not Code.ok:
             self._end_worker()
         observed = read_report(answer) if isinstance(answer, Reply) else None
-        findings = tuple(f for f in observed.findings if f.kind in _FOUND) if observed else ()
+        findings = tuple(f for f in observed.findings if f.kind in _KINDS) if observed else ()
         if observed is None or not findings:
             return None
         return self._plans.answers.from_report(case, replace(observed, findings=findings[:1]))

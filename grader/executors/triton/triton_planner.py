@@ -52,13 +52,13 @@ class TritonPlanner(Plans):
         times: Times,
         kernels: Kernels,
         tuning: Tuning,
-        kept: KeptBuilds | None = None,
+        kept: KeptBuilds,
     ) -> None:
         """`spawn` starts a process that has loaded nothing; `allowed` is what the spec allows
         beyond the rules on plans. Each request tells the process which configurations a tuner
         passes over, as far as `kernels` knows. `kept` has plans that this source led to before."""
         super().__init__(answers, times)
-        self._kept = kept or KeptBuilds(None)
+        self._kept = kept
         self._spawn = spawn
         self.compares = True  # whether two processes have to agree on a dtype's first plan
         self._task = answers.task

@@ -138,7 +138,7 @@ class PlannedTritonRunner(PlannedRunner):
             self.times,
             kernels,
             tuning,
-            kept if isinstance(kept, KeptForSource) else None,
+            kept if isinstance(kept, KeptForSource) else KeptBuilds(None),
         )
         # Plans cases of large sizes, on an executor of its own; a context manager.
         self.large_sizes = lambda: TritonLargeSizes(self.plans, kernels, partial(worker, ()))

@@ -53,7 +53,7 @@ def of_python(
     integers: frozenset[str],
     body: str,
     is_kernel: bool,
-    addresses: frozenset[str] = frozenset(),
+    addresses: frozenset[str],
 ) -> dict[str, str]:
     """The kinds of a kernel's or a launcher's parameters and locals."""
     kinds: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""A variant's kernels compiled for reading: all that depends on how a grade compiles them.
+"""Compiles a variant's kernels for `grader inspect`, as a grade compiles them.
 
 Frontend, backend and disassembler run in a process of the submission's sandbox.
 """

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from grader.instruments.inspect.ptx import Instruction
 
-LANE, DATA = "the thread's number", "what each thread has loaded"
+THREAD, DATA = "the thread's number", "what each thread has loaded"
 _NUMBER = "threadIdx.x itself"  # 32 in a row lie in a warp
 _WARP = 32
 _PASSES = 6  # values go round loops
@@ -43,10 +43,10 @@ def _numbers(block: Sequence[int]) -> Values:
     x, y, z = [*block, 1, 1, 1][:3]
     in_rows = x % _WARP == 0 or y * z == 1
     return {
-        "%tid.x": frozenset({LANE, _NUMBER} if in_rows else {LANE}),
-        "%tid.y": frozenset(() if x % _WARP == 0 or y == 1 else {LANE}),
-        "%tid.z": frozenset(() if x * y % _WARP == 0 or z == 1 else {LANE}),
-        "%laneid": frozenset({LANE}),
+        "%tid.x": frozenset({THREAD, _NUMBER} if in_rows else {THREAD}),
+        "%tid.y": frozenset(() if x % _WARP == 0 or y == 1 else {THREAD}),
+        "%tid.z": frozenset(() if x * y % _WARP == 0 or z == 1 else {THREAD}),
+        "%laneid": frozenset({THREAD}),
     }
 
 

@@ -203,7 +203,7 @@ def _of_branches(kernel: Kernel) -> Iterator[Finding]:
     labels = {each.text.rstrip(":"): each.number for each in instructions if each.text[-1:] == ":"}
     known: set[tuple[Place, bool]] = set()
     for each, target in ptx.branches(instructions):
-        depends = differing.get(each.guard, frozenset()) & {divergence.LANE, divergence.DATA}
+        depends = differing.get(each.guard, frozenset()) & {divergence.THREAD, divergence.DATA}
         place = each.place
         if not depends or each.number not in kept or place is None:
             continue

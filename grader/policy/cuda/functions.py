@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.emulator.lexer import Token
+from grader.emulator.tokens import closing
 from grader.policy.cuda.names import GLOBAL
 from grader.policy.cuda.scopes import Place, walk
 
@@ -31,17 +32,6 @@ def functions(tokens: Sequence[Token]) -> list[Function]:
         if isinstance(each, Place):
             brace = each.index  # the function follows after the place of its brace
         elif each.opens is not None and each.scope.kind == "namespace":
-            body = tokens[brace + 1 : _closing(tokens, brace)]
+            body = tokens[brace + 1 : closing(tokens, brace)]
             defined.append(Function(each.opens.name, each.head, tuple(body)))
     return defined
-
-
-def _closing(tokens: Sequence[Token], brace: int) -> int:
-    """The index of the brace that closes the one at a place, or the end of the file."""
-    depth = 0
-    for index in range(brace, len(tokens)):
-        if tokens[index].kind == "punctuation":
-            depth += (tokens[index].text == "{") - (tokens[index].text == "}")
-            if not depth:
-                return index
-    return len(tokens)

@@ -58,9 +58,7 @@ def compile_backend(
     }
 
 
-def compile_stages(
-    ttir: str, chosen: dict[str, Any], capability: int = options.CAPABILITY
-) -> dict[str, Any]:
+def compile_stages(ttir: str, chosen: dict[str, Any], capability: int) -> dict[str, Any]:
     """As compile_backend, for who wants to read it: "ttgir", "llir" and "ptx" as text, and "sass".
 
     Without "sass", and with "no_sass" instead, where there is no disassembler.

@@ -8,8 +8,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from grader import spec
-from grader.cases import MAX_SIZE, Case, CaseError, Space, drawing, edge_sizes, inputs, parse
+from grader.cases import Case, CaseError, Space, drawing, inputs, parse
+from grader.cases.case import MAX_SIZE
 from grader.spec import SizeRule, drawn_sizes
+from grader.spec.drawn_sizes import edge_sizes
 from grader.spec.task import Task
 from tests.support.strategies import any_case
 

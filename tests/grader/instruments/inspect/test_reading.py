@@ -13,6 +13,7 @@ from grader.executors.cuda.joining import Joined
 from grader.instruments.inspect import compiling, divergence, ptx, sass, statements
 from grader.instruments.inspect.accesses import accesses, blocks
 from grader.instruments.inspect.device_code import CudaCode
+from grader.instruments.inspect.divergence import THREAD
 from grader.instruments.inspect.statements import Files, Place, Statement
 
 FILES = Files({"k.py", "k.cu"})
@@ -198,12 +199,12 @@ def test_blocks_of_ttgir_have_elements_and_bytes():
 @pytest.mark.parametrize(
     ("code", "kinds"),
     [
-        ("mov.u32 %r1, %tid.x; setp.lt.s32 %p1, %r1, 16;", {divergence.LANE}),
+        ("mov.u32 %r1, %tid.x; setp.lt.s32 %p1, %r1, 16;", {THREAD}),
         ("mov.u32 %r1, %tid.x; setp.lt.s32 %p1, %r1, 64;", set()),
         ("mov.u32 %r1, %tid.x; setp.gt.u32 %p1, %r1, 31;", set()),
         ("mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; setp.eq.s32 %p1, %r2, 0;", set()),
         ("mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 96; setp.eq.s32 %p1, %r2, 0;", set()),
-        ("mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 31; setp.eq.s32 %p1, %r2, 0;", {divergence.LANE}),
+        ("mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 31; setp.eq.s32 %p1, %r2, 0;", {THREAD}),
         ("mov.u32 %r1, %ctaid.x; setp.lt.s32 %p1, %r1, 16;", set()),
         ("mov.u32 %r1, %tid.y; setp.lt.s32 %p1, %r1, 16;", set()),
         (

@@ -13,7 +13,7 @@ from grader.cases.compare import Verdict
 from grader.executors.answers import IN_LOOP
 from grader.executors.runner import CaseResult
 from grader.grading import by_python, large_sizes
-from grader.grading.by_name import cause_of, general_cause_of
+from grader.grading.by_words import cause_of, general_cause_of
 from grader.grading.session import Session
 from grader.spec.task import Task
 from grader.status import Status
