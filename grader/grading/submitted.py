@@ -213,6 +213,7 @@ class Files:
         named = set(_IMPORTED.findall(text)) if isinstance(text, bytes) else set()
         if variant.language != "triton" or not named:
             return []
+        named.discard(variant.file[:-3].encode())
         return [each for each in self.modules() if each[:-3].encode() in named]
 
     def not_attempted(self, variant: Variant) -> str:

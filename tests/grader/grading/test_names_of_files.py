@@ -48,3 +48,20 @@ def test_a_folder_around_the_submission_is_told_which_one_to_give(tmp_path: Path
     (inner / "rmsnorm.py").unlink()
     with pytest.raises(Mistake, match=r"found none$"):
         expect_files(tmp_path, load_all())
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("import torch\nfrom helper import BLOCK\n", ["helper.py"]),
+        ("import helper as h\nimport silu\n", ["helper.py"]),
+        ('"""\nfrom other import x\n"""\n', []),
+        ("import torch\n", []),
+    ],
+)
+def test_imports_of_files_beside_a_variants_are_known(
+    tmp_path: Path, text: str, named: list[str]
+) -> None:
+    (tmp_path / "silu.py").write_text(text)
+    (tmp_path / "helper.py").write_text("BLOCK = 128")
+    assert Files(tmp_path).imported(load_all()["silu"].variants["triton"]) == named
